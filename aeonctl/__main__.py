@@ -1,0 +1,5 @@
+"""``python -m aeonctl``."""
+
+from aeonctl.main import run
+
+run()

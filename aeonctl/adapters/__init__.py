@@ -1,0 +1,1 @@
+"""The outside world, one foreign library each, behind the ports."""

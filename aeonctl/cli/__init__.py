@@ -1,0 +1,1 @@
+"""Parse, one workflow call, one output call."""
