@@ -1,0 +1,160 @@
+"""A container as a value. The ``docker run`` text and the Engine API request are both derived from it, so that what is
+shown is what is run."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from aeonctl.core.base import Value
+from aeonctl.core.units import docker_bytes
+
+LABEL = "io.aeonctl"
+REVISION = "<revision>"
+"""Stands in a path for the content of a mount's ``revision_file`` while the model is not downloaded."""
+
+
+class Mount(Value):
+    """A folder or a named volume inside the container."""
+
+    type: Literal["bind", "volume"] = "bind"
+    source: str
+    target: str
+    read_only: bool = False
+    revision_file: str | None = None
+
+
+class Publish(Value):
+    """A container port on an address of the host."""
+
+    host_ip: str
+    host_port: int
+    container_port: int
+
+
+class ContainerSpec(Value):
+    """Everything that decides what a container is. ``env`` maps a name to its value, or to None when the value is
+    handed on from the environment of whoever starts it (secrets)."""
+
+    name: str
+    image: str
+    entrypoint: str
+    command: tuple[str, ...]
+    env: dict[str, str | None] = Field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    publish: tuple[Publish, ...] = ()
+    network: Literal["bridge", "host"] = "bridge"
+    ipc: str | None = None
+    shm_size: str | None = None
+    gpus: str | None = None
+    runtime: str | None = None
+    restart: str = "no"
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+def spec_hash(spec: ContainerSpec) -> str:
+    """Twelve hexadecimal digits that change when anything but the labels and the restart policy does."""
+    content = spec.model_dump(mode="json", exclude={"labels", "restart"})
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def docker_run_lines(spec: ContainerSpec) -> list[str]:
+    """The words of ``docker run`` quoted for bash, one string per line of the printed command."""
+    lines = [f"docker run -d --name {shlex.quote(spec.name)}"]
+    settings: list[str] = []
+    if spec.gpus is not None:
+        settings += ["--gpus", shlex.quote(spec.gpus if spec.gpus == "all" else f'"{spec.gpus}"')]
+    if spec.runtime is not None:
+        settings += ["--runtime", shlex.quote(spec.runtime)]
+    if spec.ipc is not None:
+        settings += [f"--ipc={shlex.quote(spec.ipc)}"]
+    if spec.shm_size is not None:
+        settings += [f"--shm-size={shlex.quote(spec.shm_size)}"]
+    settings += [f"--network={shlex.quote(spec.network)}", f"--restart={shlex.quote(spec.restart)}"]
+    lines.append(" ".join(settings))
+    lines += [f"-p {shlex.quote(f'{p.host_ip}:{p.host_port}:{p.container_port}')}" for p in spec.publish]
+    for name, value in spec.env.items():
+        lines.append(f"-e {shlex.quote(name if value is None else f'{name}={value}')}")
+    lines += [f"--mount {mount_words(mount)}" for mount in spec.mounts]
+    lines += [f"--label {shlex.quote(f'{name}={value}')}" for name, value in spec.labels.items()]
+    lines.append(f"--entrypoint {shlex.quote(spec.entrypoint)} {shlex.quote(spec.image)}")
+    lines += command_lines(spec.command)
+    return lines
+
+
+def command_lines(command: tuple[str, ...]) -> list[str]:
+    """The engine's argv, quoted, with one option and its values per line."""
+    lines: list[list[str]] = [[]]
+    for word in command:
+        if word.startswith("--") and lines[-1]:
+            lines.append([])
+        lines[-1].append(shlex.quote(word))
+    return [" ".join(words) for words in lines if words]
+
+
+def mount_words(mount: Mount) -> str:
+    """The value of ``--mount``, quoted for bash; a revision that is not known yet is read when the command runs."""
+    fields = [f"type={mount.type}", f"source={mount.source}", f"target={mount.target}"]
+    if mount.read_only:
+        fields.append("readonly")
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(fields)
+    text = row.getvalue()
+    if mount.revision_file is None or REVISION not in text:
+        return shlex.quote(text)
+    before, _, after = text.partition(REVISION)
+    return f'{shlex.quote(before)}"$(cat {shlex.quote(mount.revision_file)})"{shlex.quote(after)}'
+
+
+def create_request(spec: ContainerSpec, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The body of the Engine API's POST /containers/create, equal to what ``docker run`` sends for the printed text.
+
+    A variable that is handed on takes its value from ``environment``; when it is not set there it is left out, as
+    ``docker run -e NAME`` does.
+    """
+    given = {name: environment.get(name) if value is None else value for name, value in spec.env.items()}
+    env = [f"{name}={value}" for name, value in given.items() if value is not None]
+    host: dict[str, Any] = {
+        "NetworkMode": spec.network,
+        "RestartPolicy": {"Name": spec.restart, "MaximumRetryCount": 0},
+        "Mounts": [_api_mount(mount) for mount in spec.mounts],
+        "PortBindings": {
+            f"{p.container_port}/tcp": [{"HostIp": p.host_ip, "HostPort": str(p.host_port)}] for p in spec.publish
+        },
+    }
+    if spec.ipc is not None:
+        host["IpcMode"] = spec.ipc
+    if spec.shm_size is not None:
+        host["ShmSize"] = docker_bytes(spec.shm_size)
+    if spec.runtime is not None:
+        host["Runtime"] = spec.runtime
+    if spec.gpus is not None:
+        host["DeviceRequests"] = [_device_request(spec.gpus)]
+    return {
+        "Image": spec.image,
+        "Entrypoint": [spec.entrypoint],
+        "Cmd": list(spec.command),
+        "Env": env,
+        "Labels": dict(spec.labels),
+        "ExposedPorts": {f"{p.container_port}/tcp": {} for p in spec.publish},
+        "HostConfig": host,
+    }
+
+
+def _api_mount(mount: Mount) -> dict[str, Any]:
+    body: dict[str, Any] = {"Type": mount.type, "Source": mount.source, "Target": mount.target}
+    return {**body, "ReadOnly": True} if mount.read_only else body
+
+
+def _device_request(gpus: str) -> dict[str, Any]:
+    request: dict[str, Any] = {"Driver": "", "Capabilities": [["gpu"]], "Options": {}}
+    if gpus == "all":
+        return {**request, "Count": -1, "DeviceIDs": None}
+    return {**request, "Count": 0, "DeviceIDs": gpus.removeprefix("device=").split(",")}

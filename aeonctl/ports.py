@@ -1,0 +1,222 @@
+"""The doors to the outside, in our own words. Adapters implement them; fakes go in through them.
+
+Every method documents the errors that it raises; an adapter translates whatever its library raises into these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from aeonctl.core.catalog import Document
+from aeonctl.core.container import ContainerSpec
+from aeonctl.core.host import Docker, Driver, Gpu, Host
+from aeonctl.core.image import ImageFacts
+from aeonctl.core.model import ModelFacts
+
+
+class Clock(Protocol):
+    """Time, so that tests own it."""
+
+    def now(self) -> float:
+        """Seconds on a monotonic scale."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; returns early only by an exception (Ctrl-C)."""
+
+    def timestamp(self) -> float:
+        """Seconds since the epoch, for records that outlive the process."""
+
+
+class Profiles(Protocol):
+    """The files under profiles/, the bundled ones and the user's."""
+
+    def read(self, kind: str) -> Iterable[Document]:
+        """Every document of a kind, bundled first. ConfigurationError profile_invalid for a file that is not YAML."""
+
+    def file(self, path: Path) -> Document:
+        """One file that the user names (``--as FILE``). ConfigurationError host_invalid when it cannot be read."""
+
+
+class GpuProbe(Protocol):
+    """NVML, which knows that "not supported" is an answer."""
+
+    def gpus(self) -> tuple[Driver, tuple[Gpu, ...] | None, dict[str, str]]:
+        """The driver, the GPUs (None when NVML does not answer) and why facts are unknown. Raises nothing."""
+
+
+class HostProbe(Protocol):
+    """Everything about this machine, gathered from all its parts."""
+
+    def probe(self, *, ports: Iterable[int] = ()) -> Host:
+        """The host. A part that cannot be read is unknown; raises nothing."""
+
+    def port_owner(self, port: int) -> str | None:
+        """Who listens on a TCP port of this machine, in words (``process python3 (pid 12)``); None when nobody does."""
+
+
+class EngineStatus(StrEnum):
+    """What a container or process is doing."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True)
+class EngineRecord:
+    """One engine (or foreign container) under one name. ``ours`` is false for a container without our labels."""
+
+    name: str
+    status: EngineStatus
+    ours: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
+    exit_code: int | None = None
+    oom_killed: bool = False
+    error: str | None = None
+    restart_count: int = 0
+    restart_policy: str = "no"
+    started_at: float | None = None
+    ident: str = ""
+    rehearsal: bool = False
+    published: tuple[int, ...] = ()
+
+
+class Engines(Protocol):
+    """Something that runs engines: a Docker engine, or the rehearsal."""
+
+    def describe(self) -> Docker:
+        """What answers. Raises nothing: silence is ``reachable=False`` with a problem."""
+
+    def find(self, name: str) -> EngineRecord | None:
+        """Whatever has that name, ours or not. HostError docker_unreachable | docker_permission."""
+
+    def ours(self) -> tuple[EngineRecord, ...]:
+        """Every engine with our labels, running or not. HostError as ``find``."""
+
+    def image(self, ref: str) -> ImageFacts | None:
+        """A local image by its own config; None when it is not here. HostError as ``find``."""
+
+    def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
+        """Fetch an image. DownloadError image_pull_failed with the engine's or registry's own words."""
+
+    def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
+        """Create and start. A container that could be created but not started is removed again.
+
+        HostError name_in_use | port_in_use | nvidia_runtime_missing | docker_*; EngineError start_failed.
+        """
+
+    def log(self, name: str, *, follow: bool, tail: int | None = None) -> Iterator[bytes]:
+        """The log in pieces as they come, stdout and stderr in order. Ends when the engine ends (or at once without
+        ``follow``). EngineError not_running when there is no such engine."""
+
+    def cpu_seconds(self, name: str) -> float | None:
+        """CPU time used so far by all of the engine's processes; None when it cannot be read."""
+
+    def signal(self, name: str, signal: str) -> None:
+        """Send SIGTERM or SIGKILL; nothing happens when it is not running."""
+
+    def set_restart(self, name: str, policy: str) -> None:
+        """Set the restart policy (``no``, ``unless-stopped``)."""
+
+    def remove(self, name: str) -> None:
+        """Remove a stopped engine; nothing happens when there is none."""
+
+
+@dataclass(frozen=True)
+class PullProgress:
+    """One step of a pull: a phase (``download``, ``extract``), bytes done and in total (0 when unknown)."""
+
+    phase: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class FetchProgress:
+    """One step of a model download: the files done and in total, bytes done and in total (0 when unknown)."""
+
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+    file: str | None = None
+
+
+class Registry(Protocol):
+    """Image registries, asked for a manifest and a config, never for a layer."""
+
+    def image(self, ref: str, arch: str | None) -> ImageFacts:
+        """What the registry says of an image for ``linux/arch`` (or of its only platform).
+
+        DownloadError image_not_found | image_denied | registry_unreachable | registry_failed.
+        """
+
+
+class ModelHub(Protocol):
+    """The Hugging Face hub's cache on this disk, and the hub behind it."""
+
+    def locate(self, repo: str, revision: str | None) -> ModelFacts:
+        """The snapshot in the cache, or where it will be (``present`` false). No network; raises nothing."""
+
+    def folder(self, path: Path) -> ModelFacts:
+        """A folder that the user names, which may itself be a snapshot in a cache.
+
+        ConfigurationError model_folder_invalid: not a folder, no config.json, links that lead nowhere.
+        """
+
+    def size(self, repo: str, revision: str | None) -> tuple[int, int]:
+        """Bytes to fetch and bytes in all, by the hub's dry run. DownloadError as ``fetch``."""
+
+    def fetch(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> ModelFacts:
+        """Download a snapshot into the cache, or finish one. DownloadError model_not_found | gated | offline |
+        incomplete | unauthorized | hub_failed; HostError disk_full."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP answer: its status, its body as JSON when it is JSON, and the text."""
+
+    status: int
+    json: Any
+    text: str
+
+
+class EngineHttp(Protocol):
+    """The engine's HTTP API."""
+
+    def get(self, url: str, *, timeout: float, key: str | None = None) -> Reply | None:
+        """GET; None when nothing answers (refused, reset, timed out)."""
+
+    def post(self, url: str, body: Mapping[str, Any], *, timeout: float, key: str | None = None) -> Reply | None:
+        """POST JSON; None when nothing answers."""
+
+
+class Locks(Protocol):
+    """Locks between aeonctl processes, which vanish with their holder."""
+
+    def hold(self, name: str, who: str) -> AbstractContextManager[str | None]:
+        """Take the lock: yields None, or (without taking it) the words of whoever holds it."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name."""
+
+    clock: Clock
+    profiles: Profiles
+    host: HostProbe
+    docker: Engines
+    rehearsal: Engines
+    registry: Registry
+    hub: ModelHub
+    http: EngineHttp
+    locks: Locks
+    environment: Mapping[str, str]
+    state: Path
