@@ -198,6 +198,28 @@ class EngineHttp(Protocol):
         """POST JSON; None when nothing answers."""
 
 
+class Reporter(Protocol):
+    """Whoever tells the user what goes on: a terminal with bars, plain lines, or nobody."""
+
+    def note(self, text: str) -> None:
+        """Something worth knowing."""
+
+    def warn(self, text: str) -> None:
+        """Something that may go wrong."""
+
+    def pulling(self, ref: str, step: PullProgress) -> None:
+        """An image is being pulled."""
+
+    def fetching(self, repo: str, step: FetchProgress) -> None:
+        """A model is being downloaded."""
+
+    def booting(self, phase: str, detail: str, elapsed: float) -> None:
+        """The engine boots: the phase, how far it is in words, seconds since the start."""
+
+    def settle(self) -> None:
+        """End whatever moves on the screen."""
+
+
 class Locks(Protocol):
     """Locks between aeonctl processes, which vanish with their holder."""
 
@@ -216,6 +238,7 @@ class Ports:
     rehearsal: Engines
     registry: Registry
     hub: ModelHub
+    rehearsal_hub: ModelHub
     http: EngineHttp
     locks: Locks
     environment: Mapping[str, str]

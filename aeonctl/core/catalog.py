@@ -182,6 +182,7 @@ def facts_from_row(row: ImageRow, ref: str | None = None) -> ImageFacts:
         platforms=row.platforms,
         arch=arches[0] if len(arches) == 1 else None,
         sm=row.sm or None,
+        ptx=row.ptx,
         not_for=row.not_for,
         not_for_sm=row.not_for_sm,
         cuda=row.cuda,

@@ -73,7 +73,8 @@ class FactsFrom(StrEnum):
 
 
 class ImageFacts(Value):
-    """What is known of one image. ``sm`` are the compute capabilities that it has kernels for; None is unknown.
+    """What is known of one image. ``sm`` are the compute capabilities that it has kernels for (None is unknown), and
+    ``ptx`` those whose code the driver can compile for newer GPUs.
 
     ``arch`` is the CPU architecture (``amd64``); ``platforms`` is every platform that the registry offers under the
     reference. ``cuda`` is the CUDA version it is built for, ``needs_cuda`` the one that NVIDIA_REQUIRE_CUDA asks for.
@@ -85,9 +86,11 @@ class ImageFacts(Value):
     platforms: tuple[str, ...] | None = None
     arch: str | None = None
     sm: tuple[str, ...] | None = None
+    ptx: tuple[str, ...] = ()
     not_for: str | None = None
     not_for_sm: tuple[str, ...] = ()
     cuda: str | None = None
+    needs_cuda: str | None = None
     driver_branch_min: int | None = None
     vllm: str | None = None
     cpu_only: bool = False
@@ -145,7 +148,9 @@ def facts_from_config(ref: str, config: ImageConfig, facts_from: FactsFrom, **mo
         "sm": capabilities(arch_list) or None,
         "not_for": not_for,
         "not_for_sm": capabilities(not_for or ""),
-        "cuda": required[1] if required else built[0] if built else None,
+        "ptx": capabilities(" ".join(re.findall(r"\S+\+PTX", arch_list.replace(";", " ")))),
+        "cuda": built[0] if built else None,
+        "needs_cuda": required[1] if required else None,
         "vllm": version[1] if version else None,
         "entrypoint": config.entrypoint,
         "family": "aeon" if any(label.startswith("ai.aeon.") for label in labels) else None,

@@ -49,6 +49,7 @@ class ImageRow(Row):
     also: tuple[str, ...] = ()
     platforms: tuple[str, ...]
     sm: tuple[SM, ...] = ()
+    ptx: tuple[SM, ...] = ()
     not_for: str | None = None
     not_for_sm: tuple[SM, ...] = ()
     cuda: str | None = None

@@ -1,0 +1,186 @@
+"""From what the user asked to a plan: gather the facts, then decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from aeonctl.core.catalog import Catalog, facts_from_row, recorded_host
+from aeonctl.core.host import Host
+from aeonctl.core.image import ImageFacts
+from aeonctl.core.model import Layout, ModelFacts
+from aeonctl.core.plan import Plan, Request
+from aeonctl.core.planner import Inputs, make_plan
+from aeonctl.core.rows import ModelRow, Seat
+from aeonctl.core.select import Choice, choose_seat
+from aeonctl.errors import ConfigurationError, DownloadError, HostError, RefusedError
+from aeonctl.ports import Engines, ModelHub, Ports
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request with what must stay out of a plan: the secrets' values, and where the facts come from."""
+
+    request: Request
+    as_host: str | None = None
+    offline: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    must_know_image: bool = False
+
+    @property
+    def rehearsal(self) -> bool:
+        """True when nothing real may be touched."""
+        return self.request.rehearsal
+
+
+def catalog_of(ports: Ports) -> Catalog:
+    """Everything known, read when first used."""
+    return Catalog(ports.profiles.read)
+
+
+def host_of(as_host: str | None, ports: Ports, catalog: Catalog) -> Host:
+    """The host to plan for: a recorded one by name or file, or this machine."""
+    if as_host is None:
+        return ports.host.probe()
+    looks_like_file = "/" in as_host or as_host.endswith((".yaml", ".yml"))
+    if looks_like_file:
+        document = ports.profiles.file(Path(as_host))
+        return recorded_host(document.data, document.origin, document.name)
+    return catalog.host(as_host)
+
+
+def gather(asked: Asked, ports: Ports, catalog: Catalog) -> Inputs:
+    """Every fact that the plan needs. Nothing is pulled, and nothing is asked of a network unless the user named an
+    image that the engine here does not have."""
+    host = host_of(asked.as_host, ports, catalog)
+    choice = choose_seat(asked.request.seat, host, catalog)
+    image = image_facts(asked, choice.seat, host, ports, catalog)
+    model, drafter = model_facts(asked, choice, ports, catalog)
+    return Inputs(asked.request, choice, host, image, model, drafter)
+
+
+def plan_for(asked: Asked, ports: Ports, catalog: Catalog) -> Plan:
+    """Gather and decide."""
+    return make_plan(gather(asked, ports, catalog), catalog)
+
+
+def engines_for(asked: Asked, ports: Ports) -> Engines:
+    """Where the engine will run."""
+    return ports.rehearsal if asked.rehearsal else ports.docker
+
+
+def hub_for(asked: Asked, ports: Ports) -> ModelHub:
+    """Where the model comes from."""
+    return ports.rehearsal_hub if asked.rehearsal else ports.hub
+
+
+def image_facts(asked: Asked, seat: Seat, host: Host, ports: Ports, catalog: Catalog) -> ImageFacts:
+    """The seat's image as the catalogue knows it, or the user's image as its own manifest says."""
+    ref = asked.request.image
+    if ref is None or asked.rehearsal:
+        facts = facts_from_row(catalog.images[seat.image])
+        return facts if ref is None else facts.model_copy(update={"ref": ref, "digest": None})
+    local = _local_image(ref, ports)
+    if local is not None:
+        return local
+    if asked.offline:
+        reason = "--offline forbids asking the registry"
+    else:
+        try:
+            return ports.registry.image(ref, host.arch)
+        except DownloadError as error:
+            if asked.must_know_image or error.code != "registry_unreachable":
+                raise
+            reason = error.message
+    row = catalog.image_row(ref)
+    facts = facts_from_row(row, ref) if row else ImageFacts(ref=ref)
+    note = f"nobody could be asked about {ref}: {reason}; it is judged by what is known of it here"
+    return facts.model_copy(update={"notes": (note,)})
+
+
+def _local_image(ref: str, ports: Ports) -> ImageFacts | None:
+    try:
+        return ports.docker.image(ref)
+    except HostError:
+        return None
+
+
+def model_facts(asked: Asked, choice: Choice, ports: Ports, catalog: Catalog) -> tuple[ModelFacts, ModelFacts | None]:
+    """The model and the drafter: the seat's own, or what the user named."""
+    hub, seat, request = hub_for(asked, ports), choice.seat, asked.request
+    model = _one_model(request.model, catalog.models[seat.model.id], hub)
+    if seat.drafter is None:
+        return model, None
+    return model, _one_model(request.drafter, catalog.models[seat.drafter.id], hub)
+
+
+def _one_model(named: str | None, row: ModelRow, hub: ModelHub) -> ModelFacts:
+    if named is None:
+        facts = hub.locate(row.repo, row.revision)
+        size = facts.bytes if facts.present else row.bytes
+        return facts.model_copy(
+            update={"bytes": size, "quantization": row.quantization or facts.quantization, "gated": row.gated}
+        )
+    return named_model(named, hub)
+
+
+def named_model(named: str, hub: ModelHub) -> ModelFacts:
+    """``REPO[@REVISION]`` in the hub's cache, or a folder (``/…``, ``./…``, ``~/…``)."""
+    if named.startswith(("/", "./", "../", "~")) or named in (".", ".."):
+        return hub.folder(Path(named)).model_copy(update={"repo": None})
+    repo, _, revision = named.partition("@")
+    parts = repo.split("/")
+    if len(parts) != 2 or not all(parts) or any(part.startswith(".") for part in parts):
+        raise ConfigurationError(
+            "model_name_invalid",
+            f"not a model: {named!r}",
+            cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
+            hint=f"for a folder write ./{named}",
+        )
+    return hub.locate(repo, revision or None)
+
+
+def refuse(plan: Plan) -> None:
+    """Stop here if the plan has refusals: RefusedError with all of them, nothing pulled."""
+    if not plan.refusals:
+        return
+    first = plan.refusals[0]
+    code = _REFUSAL_CODES.get(first.rule, "image_incompatible" if first.rule.startswith("image-") else "refused")
+    remedies = [refusal.remedy for refusal in plan.refusals if refusal.remedy]
+    raise RefusedError(
+        code,
+        f"{plan.seat} is refused on {plan.host}",
+        cause=tuple(f"{refusal.why} [{refusal.rule}]" for refusal in plan.refusals),
+        hint="; or ".join(dict.fromkeys(remedies)) or "aeonctl seats lists what fits this machine",
+        refusals=[refusal.model_dump(mode="json") for refusal in plan.refusals],
+    )
+
+
+_REFUSAL_CODES = {
+    "weights-do-not-fit": "does_not_fit",
+    "seat-vram-short": "does_not_fit",
+    "gpu-count-short": "does_not_fit",
+    "option-unknown": "setting_forbidden",
+}
+
+
+def expected_snapshot(repo: str, hub_home: str, revision: str | None) -> ModelFacts:
+    """Where a model that is not downloaded yet will be in the standard cache."""
+    hub = f"{hub_home}/hub"
+    root = f"{hub}/models--{repo.replace('/', '--')}"
+    return ModelFacts(
+        repo=repo,
+        revision=revision,
+        revision_file=f"{root}/refs/{revision or 'main'}",
+        layout=Layout.SNAPSHOT,
+        path=f"{root}/snapshots/<revision>",
+        repo_root=root,
+        hub_root=hub,
+        hub_home=hub_home,
+    )
+
+
+def with_request(asked: Asked, **changes: object) -> Asked:
+    """The same question with parts of the request changed."""
+    return replace(asked, request=asked.request.model_copy(update=changes))
