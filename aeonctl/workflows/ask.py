@@ -9,7 +9,7 @@ from pathlib import Path
 from aeonctl.core.catalog import Catalog, facts_from_row, recorded_host
 from aeonctl.core.host import Host
 from aeonctl.core.image import ImageFacts
-from aeonctl.core.model import Layout, ModelFacts
+from aeonctl.core.model import ModelFacts
 from aeonctl.core.plan import Plan, Request
 from aeonctl.core.planner import Inputs, make_plan
 from aeonctl.core.rows import ModelRow, Seat
@@ -163,22 +163,6 @@ _REFUSAL_CODES = {
     "gpu-count-short": "does_not_fit",
     "option-unknown": "setting_forbidden",
 }
-
-
-def expected_snapshot(repo: str, hub_home: str, revision: str | None) -> ModelFacts:
-    """Where a model that is not downloaded yet will be in the standard cache."""
-    hub = f"{hub_home}/hub"
-    root = f"{hub}/models--{repo.replace('/', '--')}"
-    return ModelFacts(
-        repo=repo,
-        revision=revision,
-        revision_file=f"{root}/refs/{revision or 'main'}",
-        layout=Layout.SNAPSHOT,
-        path=f"{root}/snapshots/<revision>",
-        repo_root=root,
-        hub_root=hub,
-        hub_home=hub_home,
-    )
 
 
 def with_request(asked: Asked, **changes: object) -> Asked:

@@ -1,0 +1,298 @@
+"""``aeonctl up``: decide, check, fetch, start, watch the boot, ask one question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aeonctl.core.catalog import Catalog
+from aeonctl.core.container import LABEL
+from aeonctl.core.failure import FailureScan
+from aeonctl.core.knowledge import BootKnowledge, boot_knowledge
+from aeonctl.core.loglines import LineSplitter
+from aeonctl.core.plan import Plan
+from aeonctl.core.smoke import Answer, judge_answer, smoke_request
+from aeonctl.errors import AeonError, DownloadError, EngineError, HostError, RefusedError
+from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
+from aeonctl.workflows.ask import Asked, catalog_of, engines_for, hub_for, plan_for, refuse
+from aeonctl.workflows.boot import Boot, BootFollower, death_error
+from aeonctl.workflows.down import stop_engine
+
+_SMOKE_TIMEOUT = 300.0
+"""Seconds for the first completion, which may still compile kernels."""
+
+
+@dataclass(frozen=True)
+class HowUp:
+    """How ``up`` behaves, beside what it starts."""
+
+    detach: bool = False
+    replace: bool = False
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Up:
+    """An engine that runs: ``phase`` is ``ready``, or ``starting`` when nobody waited for it."""
+
+    plan: Plan
+    phase: str
+    already: bool = False
+    boot: Boot | None = None
+    answer: Answer | None = None
+    kv_tokens: int | None = None
+    rungs_taken: tuple[str, ...] = ()
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """``data`` of ``up --json``."""
+        plan = self.plan
+        return {
+            "plan": plan.as_json(),
+            "engine": {
+                "name": plan.container.name,
+                "url": plan.url,
+                "served_names": list(plan.served_names),
+                "spec_hash": plan.spec_hash,
+                "phase": self.phase,
+                "rungs_taken": list(self.rungs_taken),
+                "already_running": self.already,
+                "rehearsal": plan.rehearsal,
+                "max_model_len": plan.max_model_len,
+                "kv_tokens": self.kv_tokens,
+                "answer": None if self.answer is None else self.answer.text,
+            },
+            "boot": self.phases,
+        }
+
+
+def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
+    """Start the seat's engine and wait until it answered, or say at once that it already does.
+
+    RefusedError before anything is fetched; HostError for this machine's reasons; DownloadError; EngineError when the
+    engine fails. Whatever this call started is gone again after an error or Ctrl-C before the answer.
+    """
+    with _only_one(ports):
+        catalog = catalog_of(ports)
+        plan = plan_for(asked, ports, catalog)
+        refuse(plan)
+        engines = engines_for(asked, ports)
+        existing = engines.find(plan.container.name)
+        if existing is not None and _same(existing, plan):
+            return _join(plan, how, engines, ports, report)
+        _make_way(existing, how, engines, ports, report)
+        _check_port(plan, engines, ports)
+        plan = fetch_missing(plan, asked, ports, catalog, report)
+        environment = {**ports.environment, **asked.secrets}
+        knowledge = boot_knowledge(ports.profiles.read)
+        with _undone_on_failure(plan, engines, ports, report):
+            engines.start(plan.container, environment)
+            if how.detach:
+                return Up(plan, "starting")
+            return _watch(plan, how, engines, ports, report, knowledge)
+
+
+@contextmanager
+def _only_one(ports: Ports) -> Iterator[None]:
+    with ports.locks.hold("up", "aeonctl up") as holder:
+        if holder is not None:
+            raise HostError(
+                "up_in_progress",
+                "another aeonctl up is at work on this machine",
+                cause=holder,
+                hint="wait for it, or stop it with Ctrl-C where it runs; aeonctl status shows what it started",
+            )
+        yield
+
+
+def _same(existing: EngineRecord, plan: Plan) -> bool:
+    """Whether the engine that is there is running what this plan would start."""
+    alive = existing.status in (EngineStatus.RUNNING, EngineStatus.RESTARTING)
+    return existing.ours and alive and existing.labels.get(f"{LABEL}.spec-hash") == plan.spec_hash
+
+
+def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> Up:
+    """The same engine runs already: follow its boot to the end, without owning it."""
+    report.note(f"engine {plan.container.name} already runs this very plan")
+    if how.detach:
+        return Up(plan, "starting", already=True)
+    watched = _watch(plan, how, engines, ports, report, boot_knowledge(ports.profiles.read))
+    return Up(watched.plan, watched.phase, already=True, answer=watched.answer, kv_tokens=watched.kv_tokens)
+
+
+def _make_way(existing: EngineRecord | None, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> None:
+    """Refuse a name that is taken; with ``--replace``, stop our own engine first."""
+    if existing is None:
+        return
+    name = existing.name
+    if not existing.ours:
+        raise HostError(
+            "name_in_use",
+            f"a container called {name} exists, and aeonctl did not make it",
+            cause=f"it is {existing.status}, from image {existing.image}",
+            hint=f"give the engine another name: --name {name}-2",
+            name=name,
+        )
+    if not how.replace:
+        runs = existing.labels.get(f"{LABEL}.seat", "another seat")
+        raise HostError(
+            "name_in_use",
+            f"engine {name} exists already ({existing.status}), with other settings",
+            cause=f"it was started as {runs}",
+            hint=f"aeonctl up … --replace stops and replaces it; aeonctl down {name} removes it",
+            name=name,
+        )
+    report.note(f"replacing engine {name}")
+    stop_engine(existing, engines, ports, report)
+
+
+def _check_port(plan: Plan, engines: Engines, ports: Ports) -> None:
+    owner = next(
+        (e.name for e in engines.ours() if plan.port in e.published and e.status is EngineStatus.RUNNING), None
+    )
+    who = f"engine {owner}" if owner else ports.host.port_owner(plan.port)
+    if who is not None:
+        raise HostError(
+            "port_in_use",
+            f"port {plan.port} is taken",
+            cause=f"{who} listens on it",
+            hint=f"another port: --port {plan.port + 1}" + (f", or aeonctl down {owner}" if owner else ""),
+            port=plan.port,
+            owner=who,
+        )
+
+
+def fetch_missing(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, report: Reporter) -> Plan:
+    """Pull the image and download the models that are not here, then decide again with what is now known."""
+    engines, hub = engines_for(asked, ports), hub_for(asked, ports)
+    if not asked.rehearsal and engines.image(plan.image_ref) is None:
+        _need_network(asked, f"image {plan.image_ref}", f"aeonctl pull-image --seat {plan.seat}")
+        report.note(f"pulling {plan.image_ref}")
+        engines.pull(plan.image_ref, lambda step: report.pulling(plan.image_ref, step))
+    missing = plan.missing_models()
+    for facts in missing:
+        repo = str(facts.repo)
+        _need_network(asked, f"model {repo}", f"aeonctl pull-model {repo}")
+        report.note(f"downloading {repo}")
+        hub.fetch(repo, facts.revision, lambda step, repo=repo: report.fetching(repo, step))  # type: ignore[misc]
+    report.settle()
+    if not missing:
+        return plan
+    plan = plan_for(asked, ports, catalog)
+    refuse(plan)
+    return plan
+
+
+def _need_network(asked: Asked, what: str, command: str) -> None:
+    if asked.offline and not asked.rehearsal:
+        raise DownloadError(
+            "offline", f"{what} is not on this machine", cause="--offline forbids fetching it", hint=f"first: {command}"
+        )
+
+
+@contextmanager
+def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Reporter) -> Iterator[None]:
+    """Stop and remove what was started if it does not come to an answer; its log is kept in a file."""
+    try:
+        yield
+    except BaseException as error:
+        record = engines.find(plan.container.name)
+        if record is not None and _same_spec(record, plan):
+            kept = keep_log(record.name, engines, ports)
+            stop_engine(record, engines, ports, report, grace=0.0)
+            if isinstance(error, AeonError) and kept is not None:
+                error.causes = (*error.causes, f"its log is kept in {kept}")
+        raise
+
+
+def _same_spec(record: EngineRecord, plan: Plan) -> bool:
+    return record.ours and record.labels.get(f"{LABEL}.spec-hash") == plan.spec_hash
+
+
+def keep_log(name: str, engines: Engines, ports: Ports) -> Path | None:
+    """Copy an engine's log into the state folder before the engine is removed; None when there is nothing to keep."""
+    folder = ports.state / "logs"
+    path = folder / f"{name}-{ports.clock.timestamp():.0f}.log"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as kept:
+            for chunk in engines.log(name, follow=False):
+                kept.write(chunk)
+    except (OSError, AeonError):
+        return None
+    return path
+
+
+def _watch(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge) -> Up:
+    """Follow the boot, then ask the first question: ready means that a completion came back."""
+    boot = BootFollower(plan, engines, ports, report, knowledge, how.timeout).follow()
+    before = ports.clock.now()
+    answer = smoke(plan, engines, ports, knowledge)
+    phases = {**boot.phases, "first answer": round(ports.clock.now() - before, 2)}
+    tokens = boot.facts.kv_tokens or kv_tokens(plan, ports)
+    return Up(plan, "ready", boot=boot, answer=answer, kv_tokens=tokens, phases=phases)
+
+
+def smoke(plan: Plan, engines: Engines, ports: Ports, knowledge: BootKnowledge) -> Answer:
+    """One chat completion. EngineError exited_at_start when the engine dies of it, smoke_failed for a bad answer."""
+    key = _api_key(plan, ports)
+    request = smoke_request(plan.served_names[0])
+    reply = ports.http.post(f"{plan.url}/v1/chat/completions", request, timeout=_SMOKE_TIMEOUT, key=key)
+    answer = None if reply is None else judge_answer(reply.status, reply.json)
+    if answer is not None and answer.ok:
+        return answer
+    name = plan.container.name
+    record = _settled(name, engines, ports)
+    if record is None or record.status is EngineStatus.EXITED:
+        raise death_error(name, record, scan_log(name, engines, knowledge), "at the first question")
+    words = "no answer came" if answer is None else answer.words
+    failure = scan_log(name, engines, knowledge)
+    raise EngineError(
+        "smoke_failed",
+        f"engine {name} is up, but does not answer",
+        cause=(words,) if failure is None else (words, failure.cause),
+        hint="a port that answers is not health; read the kept log, named above",
+        diagnosis=None if failure is None else failure.id,
+    )
+
+
+def _settled(name: str, engines: Engines, ports: Ports) -> EngineRecord | None:
+    """The engine a moment later: a dying one needs some seconds to be gone."""
+    record = engines.find(name)
+    for _ in range(10):
+        if record is None or record.status is EngineStatus.EXITED:
+            break
+        ports.clock.sleep(0.5)
+        record = engines.find(name)
+    return record
+
+
+def scan_log(name: str, engines: Engines, knowledge: BootKnowledge) -> Any:
+    """The first cause of failure in an engine's whole log, or None."""
+    scan, splitter = FailureScan(knowledge.log), LineSplitter()
+    for chunk in engines.log(name, follow=False):
+        for line in splitter.feed(chunk):
+            scan.feed(line)
+    for line in splitter.flush():
+        scan.feed(line)
+    return scan.result()
+
+
+def _api_key(plan: Plan, ports: Ports) -> str | None:
+    return ports.environment.get("VLLM_API_KEY") if "VLLM_API_KEY" in plan.container.env else None
+
+
+def kv_tokens(plan: Plan, ports: Ports) -> int | None:
+    """The size of the KV cache in tokens, as the engine's own metrics tell it."""
+    reply = ports.http.get(f"{plan.url}/metrics", timeout=5.0)
+    for line in reply.text.splitlines() if reply is not None and reply.status == 200 else ():
+        if line.startswith("vllm:cache_config_info{") and 'kv_cache_size_tokens="' in line:
+            digits = line.split('kv_cache_size_tokens="', 1)[1].split('"', 1)[0]
+            return int(digits) if digits.isdigit() else None
+    return None
+
+
+__all__ = ["HowUp", "RefusedError", "Up", "up"]
