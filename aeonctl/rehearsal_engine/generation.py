@@ -59,14 +59,15 @@ def tool_choice(body: Body, engine: Engine) -> str | None:
     choice = body.get("tool_choice", "auto" if tools else "none")
     if not tools or choice == "none":
         return None
-    name = choice.get("function", {}).get("name") if isinstance(choice, dict) else str(choice)
+    name = _function(choice).get("name") if isinstance(choice, dict) else str(choice or "auto")
     if not (engine.options.flag("enable-auto-tool-choice") and engine.options.text("tool-call-parser")):
         if name == "auto":
             raise ApiError(
                 400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
             )
         raise ApiError(400, f'tool_choice="{name}" requires --tool-call-parser to be set')
-    if isinstance(choice, dict) and name not in [_function(tool).get("name") for tool in tools]:
+    named = {_function(tool).get("name") for tool in tools} - {None}
+    if isinstance(choice, dict) and name not in named:
         raise ApiError(400, "The tool specified in `tool_choice` does not match any of the specified `tools`")
     return str(name)
 
@@ -132,7 +133,8 @@ def _content(messages: list[Body], body: Body, question: str, prompt_tokens: int
     if isinstance(structured, dict) and "json" in structured:
         return schema.as_json(structured["json"], question)
     if wanted.get("type") == "json_schema":
-        return schema.as_json(wanted.get("json_schema", {}).get("schema", {}), question)
+        named = wanted.get("json_schema")
+        return schema.as_json(named.get("schema", {}) if isinstance(named, dict) else {}, question)
     conversation = "\n".join(tokens.message_text(message) for message in messages)
     if messages[-1].get("role") == "tool":
         said = f"The tool answered: {tokens.message_text(messages[-1])}"

@@ -9,6 +9,19 @@ from aeonctl.rehearsal_engine.settings import Settings
 
 Body = dict[str, Any]
 _COMPLETION_DEFAULT_TOKENS = 16
+_FIELD_TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {
+    "model": ("string", str),
+    "messages": ("list", list),
+    "max_tokens": ("integer", int),
+    "max_completion_tokens": ("integer", int),
+    "min_tokens": ("integer", int),
+    "truncate_prompt_tokens": ("integer", int),
+    "temperature": ("number", (int, float)),
+    "tools": ("list", list),
+    "tool_choice": ("string or object", (str, dict)),
+    "response_format": ("dictionary", dict),
+    "chat_template_kwargs": ("dictionary", dict),
+}
 
 
 @dataclass
@@ -43,6 +56,10 @@ def parse_body(raw: bytes, settings: Settings) -> Body:
         detail = "{'type': 'model_attributes_type', 'loc': ('body',), 'msg': 'Input should be a valid dictionary'}"
         message = f"1 validation error:\n  {detail}"
         raise ApiError(400, message, "Bad Request", "body")
+    for name, (wanted, kind) in _FIELD_TYPES.items():
+        if body.get(name) is not None and not isinstance(body[name], kind):
+            detail = f"{{'type': 'type_error', 'loc': ('body', '{name}'), 'msg': 'Input should be a valid {wanted}'}}"
+            raise ApiError(400, f"1 validation error:\n  {detail}", "Bad Request", f"body.{name}")
     return body
 
 

@@ -281,3 +281,38 @@ def test_length_boundary_new_wording(
         assert answer.error == "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
     else:
         assert "your prompt contains at least 129 input tokens" in answer.error
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_tokens", "many"),
+        ("tools", "hammer"),
+        ("messages", {}),
+        ("messages", ["hi"]),
+        ("temperature", []),
+        ("tool_choice", 3),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_refused(full: Rehearsal, field: str, value: object) -> None:
+    answer = (
+        full.chat("Hi", **{field: value})
+        if field != "messages"
+        else full.request("/v1/chat/completions", {field: value})
+    )
+    assert (answer.status, answer.json["error"]["type"], answer.json["error"]["param"]) == (
+        400,
+        "Bad Request",
+        f"body.{field}",
+    )
+
+
+def test_odd_but_typed_requests_do_not_break_the_connection(full: Rehearsal) -> None:
+    odd: list[dict[str, object]] = [
+        {"tools": ["hammer"], "tool_choice": {"function": "x"}},
+        {"tools": [{}], "tool_choice": "required"},
+        {"response_format": {"type": "json_schema"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}}},
+        {"stop": [1, ""], "max_completion_tokens": None, "stream_options": None, "chat_template_kwargs": None},
+    ]
+    assert {full.chat("Hi", **more).status for more in odd} <= {200, 400}
