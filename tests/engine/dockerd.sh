@@ -16,6 +16,7 @@
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
+PATH=$PATH:/usr/sbin:/sbin
 COMMAND=${1:-} DIR=${2:-}
 [ -n "$DIR" ] || die "usage: $(basename "$0") start|stop|status DIR"
 case $DIR in /*) ;; *) DIR=$PWD/$DIR ;; esac
@@ -33,7 +34,8 @@ answers() { DOCKER_HOST=unix://$SOCKET timeout 10 docker version >/dev/null 2>&1
 running_pid() {
   local pid
   pid=$(cat "$PIDFILE" 2>/dev/null) || return 1
-  tr '\0' '\n' < "/proc/$pid/cmdline" 2>/dev/null | grep -qx -- "--pidfile=$PIDFILE" && echo "$pid"
+  [ -e "/proc/$pid/cmdline" ] || return 1
+  tr '\0' '\n' < "/proc/$pid/cmdline" | grep -qx -- "--pidfile=$PIDFILE" && echo "$pid"
 }
 
 # a /24 of 10.x.y.0 that no interface and no route of this machine covers, the same one each time where it is free
@@ -42,7 +44,7 @@ free_subnet() {
   for try in $(seq 0 63); do
     number=$(((16#${ID:0:6} + try * 257) % 65536))
     subnet=10.$((number / 256)).$((number % 256))
-    # "default" has the word via or dev after it; a more special route to this address means that it is taken
+    # a route to it other than the default one means that it is taken
     if ip -4 route show match "$subnet.1" | grep -qv '^default'; then continue; fi
     echo "$subnet"
     return 0
@@ -68,39 +70,42 @@ make_gpu_hook() {
   chmod 755 "$DIR/bin/nvidia-container-runtime-hook"
 }
 
-start() {
-  require_root "starting a Docker engine"
-  mkdir -p "$DIR"
-  exec 9> "$DIR/lock"
-  flock 9
-  if running_pid >/dev/null && answers; then
-    say "dockerd: already running in $DIR (pid $(running_pid))"
-    echo "unix://$SOCKET"
-    return 0
-  fi
+launch() {
   local dockerd
-  dockerd=${DOCKERD:-$(PATH=$PATH:/usr/sbin:/sbin command -v dockerd)} || die "dockerd is not installed"
+  dockerd=${DOCKERD:-$(command -v dockerd)} || die "dockerd is not installed"
   make_gpu_hook
   make_bridge
   rm -f "$PIDFILE"
   echo '{}' > "$DIR/daemon.json" # in place of the machine's own /etc/docker/daemon.json
   # shellcheck disable=SC2086  # DOCKERD_ARGS is a list of words
-  PATH=$DIR/bin:$PATH:/usr/sbin:/sbin setsid "$dockerd" --data-root="$DIR/data" --exec-root="$DIR/exec" \
+  PATH=$DIR/bin:$PATH setsid "$dockerd" --data-root="$DIR/data" --exec-root="$DIR/exec" \
     --host="unix://$SOCKET" --pidfile="$PIDFILE" --bridge="$BRIDGE" --iptables=false --ip6tables=false \
     --containerd-namespace="aeon-$ID" --containerd-plugins-namespace="aeon-$ID-plugins" \
     --config-file="$DIR/daemon.json" ${DOCKERD_ARGS:-} >> "$DIR/dockerd.log" 2>&1 < /dev/null 8>&- 9>&- &
-  local pid=$! waited
-  for waited in $(seq 300); do
+  PID=$!
+}
+
+start() {
+  require_root "starting a Docker engine"
+  mkdir -p "$DIR"
+  exec 9> "$DIR/lock"
+  flock 9
+  if PID=$(running_pid); then
+    say "dockerd: already running in $DIR (pid $PID)"
+  else
+    launch
+    say "dockerd: starting in $DIR (pid $PID)"
+  fi
+  for _ in $(seq 300); do
     if answers; then
-      say "dockerd: $("$dockerd" --version), started in $DIR (pid $pid)"
       echo "unix://$SOCKET"
       return 0
     fi
-    kill -0 "$pid" 2>/dev/null || break
+    kill -0 "$PID" 2>/dev/null || break
     sleep 0.2
   done
   tail -n 15 "$DIR/dockerd.log" >&2
-  die "dockerd did not answer on $SOCKET (tried $waited times); its log is $DIR/dockerd.log"
+  die "dockerd does not answer on $SOCKET; its log is $DIR/dockerd.log"
 }
 
 stop() {

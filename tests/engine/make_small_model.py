@@ -2,7 +2,7 @@
 """Turn the GGUF of SmolLM2-135M-Instruct into a Hugging Face folder that vLLM serves: a real model that really answers.
 
 usage: make_small_model.py GGUF OUT_DIR
-       run by the engine venv's python: needs torch, transformers, safetensors and gguf, sentencepiece, accelerate
+       run by the engine venv's python, with gguf and accelerate beside it
 
 270 MB, Llama architecture, 30 layers, 8,192 tokens of context, Apache-2.0. It answers a simple question; it does not
 find a fact in more than a few hundred tokens.
