@@ -149,7 +149,7 @@ class FailureScan:
             self._read(line, parse_line(line))
 
     def _read(self, line: str, parsed: LogLine) -> None:
-        if self._boot.ready and not _of_engine(parsed):
+        if (self._boot.ready and not _of_engine(parsed)) or self._is_source(parsed):
             return
         matches = [
             (row, found)
@@ -167,6 +167,11 @@ class FailureScan:
                 self._note(row, found, parsed.message)
         if parsed.level not in _CALM:
             self._trace(parsed, is_cause=not severities & {Severity.BENIGN, Severity.CONSEQUENCE})
+
+    def _is_source(self, parsed: LogLine) -> bool:
+        """Whether the line is a frame of an open traceback: code may quote any error text."""
+        trace = self._open.get((parsed.process, parsed.pid))
+        return trace is not None and not trace.ended and parsed.message[:1].isspace()
 
     def _note(self, row: Signature, found: re.Match[str], message: str) -> None:
         if row.severity is not Severity.FATAL:
@@ -194,8 +199,7 @@ class FailureScan:
         elif trace is None or not message.strip():
             return
         elif not trace.ended:
-            if not message[0].isspace():
-                self._end(trace, message, is_cause=is_cause)
+            self._end(trace, message, is_cause=is_cause)
         elif message.startswith(_CHAIN):
             trace.chained = True
         elif message[0].isspace() or _FIELD.fullmatch(message):

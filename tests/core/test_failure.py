@@ -229,6 +229,17 @@ def test_the_errors_of_requests_are_not_the_engines() -> None:
     assert found([*lines, DEAD]).id == "engine-died-at-runtime"
 
 
+def test_the_code_that_a_traceback_shows_is_not_what_happened() -> None:
+    frame = '    raise OSError("[Errno 98] Address already in use")'
+    assert found([TRACEBACK, '  File "x.py", line 1, in f', frame, "", "ValueError: x"]).line == "ValueError: x"
+
+
+def test_a_quoted_error_of_a_worker_stands_in_for_its_lost_traceback() -> None:
+    quote = "RuntimeError: Worker failed with error 'no AVX-512', please check the stack trace above"
+    assert found([LOADING, quote, LAST]).facts == {"error": "no AVX-512"}
+    assert found([LOADING, TRACEBACK, "StrangeError: no AVX-512", quote, LAST]).line == "StrangeError: no AVX-512"
+
+
 def test_an_interrupt_is_no_failure() -> None:
     assert cause([TRACEBACK, "  frame", "KeyboardInterrupt"]) is None
 
