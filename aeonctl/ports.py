@@ -41,6 +41,12 @@ class Profiles(Protocol):
     def file(self, path: Path) -> Document:
         """One file that the user names (``--as FILE``). ConfigurationError host_invalid when it cannot be read."""
 
+    def template(self, name: str) -> str:
+        """A file under templates/, the user's own copy first. ConfigurationError template_error when there is none."""
+
+    def save_host(self, host: Host, path: Path) -> None:
+        """Write a host for ``--as``, whole or not at all. ConfigurationError file_not_written."""
+
 
 class GpuProbe(Protocol):
     """NVML, which knows that "not supported" is an answer."""

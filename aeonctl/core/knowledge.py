@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-from aeonctl.core.base import invalid
+from aeonctl.core.base import Value, invalid
 from aeonctl.core.bootwatch import phase_budgets
 from aeonctl.core.catalog import Read
 from aeonctl.core.death import LifeRow
 from aeonctl.core.failure import LogKnowledge, Signature
 from aeonctl.core.phases import Phase, PhaseBudget, PhaseRow
+
+_Row = TypeVar("_Row", bound=Value)
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,19 @@ class BootKnowledge:
 
 def boot_knowledge(read: Read) -> BootKnowledge:
     """Read and check the rows; ConfigurationError profile_invalid names a bad one."""
-    phases = [row for origin, data in _rows(read, "phases", "rows") for row in (PhaseRow.parse(data, origin),)]
-    budgets = [row for origin, data in _rows(read, "phases", "budgets") for row in (PhaseBudget.parse(data, origin),)]
-    signatures = [row for origin, data in _rows(read, "signatures", "rows") for row in (Signature.parse(data, origin),)]
-    life = [row for origin, data in _rows(read, "life", "rows") for row in (LifeRow.parse(data, origin),)]
-    return BootKnowledge(phases, phase_budgets(budgets), LogKnowledge(signatures, phases, life))
+    phases = _rows(read, "phases", "rows", PhaseRow)
+    budgets = phase_budgets(_rows(read, "phases", "budgets", PhaseBudget))
+    log = LogKnowledge(_rows(read, "signatures", "rows", Signature), phases, _rows(read, "life", "rows", LifeRow))
+    return BootKnowledge(phases, budgets, log)
 
 
-def _rows(read: Read, kind: str, part: str) -> Iterable[tuple[str, Any]]:
+def _rows(read: Read, kind: str, part: str, row_class: type[_Row]) -> list[_Row]:
+    """The rows of one part of every file of a kind."""
+    rows: list[_Row] = []
     for document in read(kind):
-        data = document.data
-        if not isinstance(data, dict) or not isinstance(data.get(part, []), list):
+        data = document.data if isinstance(document.data, dict) else {part: None}
+        listed = data.get(part, [])
+        if not isinstance(listed, list):
             raise invalid(document.origin, [f"{part}: a list of rows is needed"])
-        for row in data.get(part, []):
-            yield document.origin, row
+        rows += [row_class.parse(row, document.origin) for row in listed]
+    return rows

@@ -6,19 +6,20 @@ import re
 from collections.abc import Iterable
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from aeonctl.core.base import Value
 from aeonctl.core.loglines import parse_line
 
 
-class LogRow(BaseModel):
+class LogRow(Value):
     """One recognisable line: a cheap substring, then a regular expression whose named groups are facts.
 
     A row proves itself: one whose ``sample`` does not hold ``contains`` or does not match ``pattern`` cannot exist.
     ``pattern`` is searched in the line's message, prefixes taken off.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=False)
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     contains: str = Field(min_length=4)

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aeonctl.core.base import Value
 from aeonctl.core.loglines import LogLine, parse_line
 from aeonctl.core.logrows import LinePrefilter, LogRow
 from aeonctl.errors import ConfigurationError
@@ -91,10 +92,10 @@ class PhaseRow(LogRow):
     why: str = Field(min_length=1)
 
 
-class PhaseBudget(BaseModel):
+class PhaseBudget(Value):
     """How long a phase may take before silence in it counts as a stall."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=False)
 
     phase: Phase
     seconds: float = Field(gt=0)
