@@ -28,7 +28,7 @@ def main(argv: Sequence[str], ports: Ports | None = None, output: Output | None 
     outcome, error = _run(invocation, printer, ports)
     error = error or (outcome.error if outcome is not None else None)
     code = error.exit_code if error is not None else ExitCode.OK
-    if isinstance(error, _Interrupted):
+    if isinstance(error, _InterruptedError):
         code = ExitCode.INTERRUPTED
     if printer.as_json and (outcome is not None or error is not None):
         printer.envelope(invocation.command, code, None if outcome is None else outcome.data, error)
@@ -37,7 +37,7 @@ def main(argv: Sequence[str], ports: Ports | None = None, output: Output | None 
     return code
 
 
-class _Interrupted(AeonError):
+class _InterruptedError(AeonError):
     """Ctrl-C, or a signal that means the same."""
 
 
@@ -48,7 +48,7 @@ def _run(invocation: Invocation, printer: Output, ports: Ports | None) -> tuple[
     except AeonError as error:
         return None, error
     except KeyboardInterrupt:
-        return None, _Interrupted("interrupted", "interrupted; nothing of ours is left half-started")
+        return None, _InterruptedError("interrupted", "interrupted; nothing of ours is left half-started")
     except BrokenPipeError:
         _silence_stdout()
         return None, None
@@ -93,7 +93,7 @@ def _version(invocation: Invocation, printer: Output) -> ExitCode:
     return ExitCode.OK
 
 
-class _Bug(AeonError):
+class _BugError(AeonError):
     """Something that cannot have been the user's fault."""
 
     exit_code = ExitCode.BUG
@@ -103,7 +103,7 @@ def _bug(error: Exception, printer: Output) -> AeonError:
     import traceback
 
     printer.say("".join(traceback.format_exception(error)).rstrip("\n"))
-    return _Bug(
+    return _BugError(
         "internal_error",
         f"a bug in aeonctl: {type(error).__name__}: {error}",
         hint="please report it with the lines above (look them over for names and paths first)",

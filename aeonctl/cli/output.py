@@ -69,9 +69,8 @@ class Output:
         if not lines:
             return ""
         widths = [max(len(row[i]) for row in lines if i < len(row)) for i in range(max(map(len, lines)))]
-        return "".join(
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=False)).rstrip() + "\n" for row in lines
-        )
+        padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in lines)
+        return "".join("  ".join(row).rstrip() + "\n" for row in padded)
 
     def envelope(self, command: str, code: ExitCode, data: Any, error: AeonError | None) -> None:
         """The one JSON document of ``--json``."""

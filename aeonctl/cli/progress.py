@@ -108,9 +108,8 @@ class TerminalReporter(LineReporter):
 
     def _finish_phase(self, elapsed: float) -> None:
         phase, took = self._phase, elapsed - self._began
-        self._above(
-            lambda: self._output.say(f"  {self._output.style('done', 'good')}  {phase:<10} {human_seconds(took)}")
-        )
+        done = self._output.style("done", "good")
+        self._above(lambda: self._output.say(f"  {done}  {phase:<10} {human_seconds(took)}"))
 
     def _above(self, print_it: object) -> None:
         bars, self._bars = self._bars, None

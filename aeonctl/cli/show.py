@@ -249,8 +249,7 @@ def models(pulled: list[Pulled], dry_run: bool, session: Session) -> Outcome:
 
 def image(facts: ImageFacts, session: Session) -> Outcome:
     """An image that is here."""
-    session.output.note(
-        f"{facts.ref} is here" + (f" ({human_bytes(facts.unpacked_bytes)})" if facts.unpacked_bytes else "")
-    )
+    size = f" ({human_bytes(facts.unpacked_bytes)})" if facts.unpacked_bytes else ""
+    session.output.note(f"{facts.ref} is here{size}")
     session.output.data(f"{facts.ref}\n")
     return Outcome({"image": facts.model_dump(mode="json")})

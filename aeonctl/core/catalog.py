@@ -194,4 +194,5 @@ def facts_from_row(row: ImageRow, ref: str | None = None) -> ImageFacts:
         entrypoint=row.entrypoint,
         family=row.family,
         row=row.id,
+        advice=row.advice,
     )

@@ -64,7 +64,7 @@ def _image_facts(image: ImageFacts, host: Host, choice: Choice) -> dict[str, Any
     platforms = image.platforms or ((f"linux/{image.arch}",) if image.arch else None)
     return {
         "image.ref": image.ref,
-        "image.family": image.family,
+        "image.family": image.family or "other",
         "image.vllm": image.vllm,
         "image.arch": image.arch or (" and ".join(p.partition("/")[2] for p in platforms) if platforms else None),
         "image.platform_match": None if platforms is None or host.arch is None else f"linux/{host.arch}" in platforms,
@@ -75,8 +75,12 @@ def _image_facts(image: ImageFacts, host: Host, choice: Choice) -> dict[str, Any
         "image.cuda": image.needs_cuda or image.cuda,
         "image.driver_branch_min": image.driver_branch_min,
         "image.cpu_only": image.cpu_only,
+        "image.advice": image.advice.get(str(gpu.sm) if gpu else "", _ADVICE),
         "image.facts_from": image.facts_from,
     }
+
+
+_ADVICE = "choose a seat of this machine's card: aeonctl seats lists them"
 
 
 def sm_match(image: ImageFacts, sm: str | None) -> str:

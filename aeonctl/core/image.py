@@ -99,6 +99,7 @@ class ImageFacts(Value):
     entrypoint: tuple[str, ...] | None = None
     family: str | None = None
     row: str | None = None
+    advice: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

@@ -31,9 +31,7 @@ def comments(plan: Plan) -> list[str]:
     words = [f"{plan.seat} on {plan.host}, planned by aeonctl"]
     if plan.rehearsal:
         words.append("REHEARSAL: up --rehearse runs the built-in engine instead of this container")
-    for facts in plan.missing_models():
-        words.append(f"not on this disk yet; first run: aeonctl pull-model {facts.repo}")
-    for name, value in plan.container.env.items():
-        if value is None:
-            words.append(f"{name} is handed on from your shell: export {name} first if it is needed")
+    words += [f"not on this disk yet; first run: aeonctl pull-model {facts.repo}" for facts in plan.missing_models()]
+    handed_on = [name for name, value in plan.container.env.items() if value is None]
+    words += [f"{name} is handed on from your shell: export {name} first if it is needed" for name in handed_on]
     return [" ".join(line.split()) for line in words]

@@ -12,30 +12,37 @@ import pytest
 
 from aeonctl.core.base import Row
 from aeonctl.core.catalog import Catalog
+from aeonctl.core.compat import facts_of
 from aeonctl.core.flags import check_value
 from aeonctl.core.host import Gpu, Host, MemoryKind
-from aeonctl.core.image import parse_reference
-from aeonctl.core.options import canonical_item
+from aeonctl.core.image import ImageFacts, parse_reference
+from aeonctl.core.model import ModelFacts
+from aeonctl.core.options import Options, canonical_item
+from aeonctl.core.phases import Phase
+from aeonctl.core.plan import Fit, Request
 from aeonctl.core.rows import Rule
+from aeonctl.core.rules import Draft, apply_rules
+from aeonctl.core.select import Choice
 from aeonctl.core.units import GIB, MIB
 from tests.data.profiles import DATA, PROFILES, ROOT, catalog, files, load
 
 KINDS = ("cards", "images", "models", "seats", "rules")
 
-FACT_NAMES = {
-    "host": "platform arch memory_gib driver.version driver.cuda docker.runtime docker.flavor",
-    "host.gpu": "sm name memory vram_gib mig count",
-    "image": "ref family vllm arch platform_match sm_match driver cpu_only",
-    "model": "repo quantization gated",
-    "drafter": "repo gated",
-    "seat": "id gpus card_match vram gpu_count",
-    "fit": "fits",
-    "request": "lan",
+_NOTHING = ModelFacts(path="/nowhere")
+FACTS = {
+    *facts_of(
+        Request(seat="a/b"),
+        Choice(catalog().seats["cpu/try"], (), "none-needed"),
+        Host(),
+        ImageFacts(ref="x"),
+        _NOTHING,
+        None,
+    ),
+    *(f"fit.{name}" for name in Fit.model_fields),
 }
-FACTS = frozenset(f"{group}.{name}" for group, names in FACT_NAMES.items() for name in names.split())
 """What a condition or a text may ask for, beside ``option.NAME`` and ``env.NAME``."""
 
-PHASES = {"created", "imports", "config", "engine", "weights", "compile", "memory", "warmup", "graphs", "server"}
+PHASES = {phase.value for phase in Phase}
 """The boot phases that a seat may give a budget."""
 
 OPERATORS = {"lt", "le", "gt", "ge", "not", "in", "present"}
@@ -200,6 +207,32 @@ def test_every_rule_has_facts_that_trigger_it_and_facts_that_do_not(bundled: Cat
         assert set(case) == {"rule", "triggers", "quiet"}
         for fact in (*case["triggers"], *case["quiet"]):
             assert is_fact(fact), f"{case['rule']}: {fact}"
+
+
+def _said(rule: Rule, facts: dict[str, Any]) -> bool:
+    """Whether the interpreter does anything with one rule under these facts."""
+    options = Options()
+    for fact, value in facts.items():
+        if fact.startswith("option."):
+            options = options.with_value(fact.removeprefix("option."), value)
+    env = {fact.removeprefix("env."): value for fact, value in facts.items() if fact.startswith("env.")}
+    draft = Draft(options=options, env=env, container={"restart": None, "runtime": "nvidia"})
+    return apply_rules(draft, [rule], facts) is not draft
+
+
+def test_the_interpreter_agrees_with_every_rules_examples(bundled: Catalog) -> None:
+    for case in load(DATA / "rules.yaml"):
+        rule = bundled.rules[case["rule"]]
+        assert _said(rule, case["triggers"]), f"{rule.id} is silent under {case['triggers']}"
+        assert not _said(rule, case["quiet"]), f"{rule.id} speaks under {case['quiet']}"
+
+
+def test_a_waived_rule_does_nothing_and_is_recorded(bundled: Catalog) -> None:
+    rule = bundled.rules["image-platform"]
+    draft = Draft(options=Options(), env={}, container={})
+    facts = {"image.platform_match": False, "image.arch": "arm64", "host.arch": "amd64", "image.ref": "x"}
+    waived = apply_rules(draft, [rule], facts, ["image-platform"])
+    assert (waived.refusals, waived.waived) == ((), ("image-platform",))
 
 
 @pytest.mark.parametrize(
