@@ -1,0 +1,124 @@
+"""A real registry (Debian's docker-registry) on a free port of this machine, and images pushed to it by plain HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
+DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
+
+HTPASSWD = "me:$2b$04$lc.IRu9CKVl/0SMMSh56X.imtsv/S/EMo72jTiw5gOsQ8N2yX7W/a\n"
+"""bcrypt of the password ``secret``, at its lowest cost."""
+
+
+def available() -> bool:
+    return shutil.which("docker-registry") is not None
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def registry(folder: Path, auth: dict[str, Any] | None = None) -> Iterator[PushTo]:
+    """A registry that keeps its data in ``folder``; it is ended on leaving."""
+    port = free_port()
+    config: dict[str, Any] = {
+        "version": 0.1,
+        "log": {"level": "error"},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+        "http": {"addr": f"127.0.0.1:{port}"},
+    }
+    if auth is not None:
+        config["auth"] = auth
+    path = folder / "config.yml"
+    path.write_text(json.dumps(config))
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(["docker-registry", "serve", str(path)], stdout=log, stderr=log)
+        try:
+            _wait(port, process, folder / "log")
+            yield PushTo(f"127.0.0.1:{port}")
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            requests.get(f"http://127.0.0.1:{port}/v2/", timeout=2)
+        except requests.ConnectionError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"docker-registry did not start: {log.read_text()}")
+
+
+class PushTo:
+    """Pushes images to the registry at ``address``; the methods give descriptors, as manifests hold them."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.auth: tuple[str, str] | None = None
+        self.headers: dict[str, str] = {}
+
+    def blob(self, repository: str, content: bytes, media_type: str) -> dict[str, Any]:
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        start = requests.post(
+            f"http://{self.address}/v2/{repository}/blobs/uploads/", auth=self.auth, headers=self.headers, timeout=10
+        )
+        assert start.status_code == 202, start.text
+        location = start.headers["Location"]
+        done = requests.put(
+            f"{location}&digest={digest}", data=content, auth=self.auth, headers=self.headers, timeout=10
+        )
+        assert done.status_code == 201, done.text
+        return {"mediaType": media_type, "digest": digest, "size": len(content)}
+
+    def manifest(self, repository: str, data: dict[str, Any], tag: str | None = None) -> dict[str, Any]:
+        content = json.dumps(data).encode()
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        url = f"http://{self.address}/v2/{repository}/manifests/{tag or digest}"
+        headers = {"Content-Type": data["mediaType"], **self.headers}
+        reply = requests.put(url, data=content, headers=headers, auth=self.auth, timeout=10)
+        assert reply.status_code == 201, reply.text
+        return {"mediaType": data["mediaType"], "digest": digest, "size": len(content)}
+
+    def image(
+        self, repository: str, config: dict[str, Any], tag: str | None = None, *, docker: bool = False
+    ) -> dict[str, Any]:
+        """One image of two small layers; its descriptor."""
+        kind = DOCKER_MANIFEST if docker else OCI_MANIFEST
+        config_kind = DOCKER_CONFIG if docker else OCI_CONFIG
+        layers = [
+            self.blob(repository, content, "application/vnd.oci.image.layer.v1.tar+gzip")
+            for content in (b"first layer", b"second")
+        ]
+        body = {
+            "schemaVersion": 2,
+            "mediaType": kind,
+            "config": self.blob(repository, json.dumps(config).encode(), config_kind),
+            "layers": layers,
+        }
+        return self.manifest(repository, body, tag)
+
+    def index(self, repository: str, tag: str, children: list[dict[str, Any]], *, docker: bool = False) -> str:
+        body = {"schemaVersion": 2, "mediaType": DOCKER_LIST if docker else OCI_INDEX, "manifests": children}
+        return str(self.manifest(repository, body, tag)["digest"])
