@@ -94,6 +94,13 @@ class EngineRecord:
     published: tuple[int, ...] = ()
 
 
+class LogStream(Iterator[bytes], Protocol):
+    """A log in pieces, to be read in one thread and stopped from another."""
+
+    def close(self) -> None:
+        """Stop: whoever waits for the next piece gets the end. Harmless twice, from any thread."""
+
+
 class Engines(Protocol):
     """Something that runs engines: a Docker engine, or the rehearsal."""
 
@@ -118,7 +125,7 @@ class Engines(Protocol):
         HostError name_in_use | port_in_use | nvidia_runtime_missing | docker_*; EngineError start_failed.
         """
 
-    def log(self, name: str, *, follow: bool, tail: int | None = None) -> Iterator[bytes]:
+    def log(self, name: str, *, follow: bool, tail: int | None = None) -> LogStream:
         """The log in pieces as they come, stdout and stderr in order. Ends when the engine ends (or at once without
         ``follow``). EngineError not_running when there is no such engine."""
 

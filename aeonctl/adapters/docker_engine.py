@@ -1,0 +1,302 @@
+"""Engines in containers: the Docker Engine API through the low-level client of the ``docker`` library.
+
+The library is imported and the connection made at the first use, so that commands which need no Docker stay quick.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aeonctl.adapters import docker_read
+from aeonctl.adapters.docker_endpoint import Endpoint, resolve
+from aeonctl.adapters.docker_pull import follow_pull, pull_failed
+from aeonctl.core.container import ContainerSpec, create_request
+from aeonctl.core.host import Docker, DockerFlavor, DockerGpu
+from aeonctl.core.image import ImageFacts, parse_reference
+from aeonctl.errors import DownloadError, EngineError, HostError
+from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+    from aeonctl.adapters.docker_client import SshAdapter
+
+_ONE_SHOT_SINCE = (1, 41)
+_NANOSECONDS = 1e9
+
+
+class DockerEngines:
+    """``ports.Engines`` on the Docker engine that ``host`` or the environment names."""
+
+    def __init__(self, host: str | None, environment: Mapping[str, str], home: Path) -> None:
+        """Talks to nobody yet. ``home`` is where ``.docker`` lies."""
+        self._host = host
+        self._environment = environment
+        self._home = home
+        self._lock = threading.Lock()
+        self._connected: tuple[APIClient, SshAdapter | None] | None = None
+
+    def describe(self) -> Docker:
+        """See ``ports.Engines``."""
+        try:
+            endpoint = self._endpoint()
+        except HostError as error:
+            return _silent(error, None)
+        try:
+            with self._door("ask Docker for its version") as client:
+                version, info = client.version(), client.info()
+        except (HostError, EngineError) as error:
+            return _silent(error, endpoint)
+        hook = shutil.which("nvidia-container-runtime-hook") is not None if endpoint.is_local else None
+        return docker_facts(version, info, endpoint=endpoint.url, context=endpoint.context, hook_present=hook)
+
+    def find(self, name: str) -> EngineRecord | None:
+        """See ``ports.Engines``."""
+        inspected = self._inspect(name)
+        return None if inspected is None else docker_read.record(inspected)
+
+    def ours(self) -> tuple[EngineRecord, ...]:
+        """See ``ports.Engines``."""
+        with self._door("list the containers") as client:
+            rows = client.containers(all=True, filters={"label": docker_read.SEAT_LABEL})
+        records = (self.find(row["Id"]) for row in rows)
+        return tuple(sorted((record for record in records if record is not None), key=lambda record: record.name))
+
+    def image(self, ref: str) -> ImageFacts | None:
+        """See ``ports.Engines``."""
+        try:
+            with self._door(f"look at the image {ref}") as client:
+                inspected = client.inspect_image(ref)  # type: ignore[no-untyped-call]
+        except (HostError, EngineError) as error:
+            if error.code in {"image_missing", "not_running"}:
+                return None
+            raise
+        return docker_read.image_facts(ref, inspected)
+
+    def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
+        """See ``ports.Engines``."""
+        parts = parse_reference(ref)
+        name = ref.partition("@")[0]
+        if parts.tag is not None:
+            name = name.removesuffix(f":{parts.tag}")
+        try:
+            with self._door(f"pull {ref}") as client:
+                messages = client.pull(name, tag=parts.digest or parts.tag or "latest", stream=True, decode=True)
+                with closing(messages):
+                    follow_pull(ref, messages, progress)
+        except DownloadError:
+            raise
+        except (HostError, EngineError) as error:
+            if error.code in {"docker_unreachable", "docker_permission", "context_not_found"}:
+                raise
+            raise pull_failed(ref, " ".join(error.causes) or error.message) from error
+        if self.image(ref) is None:
+            raise pull_failed(ref, "the engine ended the pull early (unexpected EOF)")
+
+    def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
+        """See ``ports.Engines``."""
+        ident = self._create(spec, environment)
+        started = False
+        try:
+            self._check_gpus(spec, ident)
+            with self._door(f"start {spec.name}") as client:
+                client.start(ident)
+            started = True
+        finally:
+            if not started:
+                self._discard(ident)
+        record = self.find(ident)
+        if record is None:
+            raise EngineError("start_failed", f"{spec.name} was removed while it started", hint="aeonctl status")
+        return record
+
+    def log(self, name: str, *, follow: bool, tail: int | None = None) -> LogStream:
+        """See ``ports.Engines``. Memory is bounded by one frame of the log (16 kB)."""
+        with self._door(f"read the log of {name}") as client:
+            stream = client.logs(name, stream=True, follow=follow, tail="all" if tail is None else tail)
+        return _Log(stream)
+
+    def cpu_seconds(self, name: str) -> float | None:
+        """See ``ports.Engines``."""
+        try:
+            with self._door(f"read the CPU time of {name}") as client:
+                quick = tuple(int(part) for part in client.api_version.split(".")) >= _ONE_SHOT_SINCE
+                stats = client.stats(name, stream=False, one_shot=True if quick else None)
+        except (HostError, EngineError):
+            return None
+        usage = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
+        running = docker_read.epoch(stats.get("read")) is not None
+        return usage / _NANOSECONDS if running and isinstance(usage, int) and usage > 0 else None
+
+    def signal(self, name: str, signal: str) -> None:
+        """See ``ports.Engines``."""
+        record = self.find(name)
+        if record is None or record.status in {EngineStatus.EXITED, EngineStatus.CREATED}:
+            return
+        try:
+            with self._door(f"send {signal} to {name}") as client:
+                client.kill(name, signal)
+        except EngineError:
+            now = self.find(name)
+            if now is not None and now.status is EngineStatus.RUNNING:
+                raise
+
+    def set_restart(self, name: str, policy: str) -> None:
+        """See ``ports.Engines``. EngineError not_running when there is no such container."""
+        with self._door(f"set the restart policy of {name}") as client:
+            wanted: Any = {"Name": policy, "MaximumRetryCount": 0}
+            client.update_container(name, restart_policy=wanted)
+
+    def remove(self, name: str) -> None:
+        """See ``ports.Engines``. EngineError still_running when it was not stopped."""
+        try:
+            with self._door(f"remove {name}") as client:
+                client.remove_container(name, v=True)
+        except EngineError as error:
+            if error.code == "not_running" or "already in progress" in " ".join(error.causes):
+                return
+            record = self.find(name)
+            if record is not None and record.status is not EngineStatus.EXITED:
+                hint = f"aeonctl down {name}"
+                raise EngineError("still_running", f"{name} still runs", cause=error.causes, hint=hint) from error
+            raise
+
+    def _create(self, spec: ContainerSpec, environment: Mapping[str, str]) -> str:
+        body = create_request(spec, environment)
+        answered = False
+        try:
+            with self._door(f"create {spec.name}") as client:
+                created = client.create_container_from_config(body, spec.name)  # type: ignore[no-untyped-call]
+            answered = True
+        except (HostError, EngineError):
+            answered = True
+            raise
+        finally:
+            if not answered:
+                self._discard_unanswered(spec)
+        return str(created["Id"])
+
+    def _discard_unanswered(self, spec: ContainerSpec) -> None:
+        """After Ctrl-C during the creation: remove what the engine may have made all the same."""
+        record = self.find(spec.name)
+        if (
+            record is not None
+            and record.status is EngineStatus.CREATED
+            and spec.labels.items() <= record.labels.items()
+        ):
+            self._discard(record.ident)
+
+    def _discard(self, ident: str) -> None:
+        """Remove a container that did not start. What fails here is not worth more than the first error."""
+        try:
+            with self._door("remove what did not start") as client:
+                client.remove_container(ident, v=True, force=True)
+        except (HostError, EngineError):
+            return
+
+    def _check_gpus(self, spec: ContainerSpec, ident: str) -> None:
+        """Some engines take a request for GPUs and forget it: look whether it is still there."""
+        if spec.gpus is None:
+            return
+        inspected = self._inspect(ident) or {}
+        if not (inspected.get("HostConfig") or {}).get("DeviceRequests"):
+            raise HostError(
+                "nvidia_runtime_missing",
+                f"{spec.name} would get no GPU",
+                cause="the engine took the request for GPUs and dropped it, as podman's Docker API does",
+                hint="use Docker itself: docker context ls, or --host URL",
+            )
+
+    def _inspect(self, name: str) -> dict[str, Any] | None:
+        try:
+            with self._door(f"look at {name}") as client:
+                inspected: dict[str, Any] = client.inspect_container(name)
+        except EngineError as error:
+            if error.code == "not_running":
+                return None
+            raise
+        return inspected
+
+    def _endpoint(self) -> Endpoint:
+        return resolve(self._host, self._environment, self._home)
+
+    @contextmanager
+    def _door(self, doing: str) -> Iterator[APIClient]:
+        """The one way to the engine: connects if need be, and translates whatever comes out."""
+        from aeonctl.adapters import docker_client, docker_errors
+
+        endpoint = self._endpoint()
+        adapter: SshAdapter | None = None
+        try:
+            with self._lock:
+                if self._connected is None:
+                    self._connected = docker_client.connect(endpoint, self._environment)
+                client, adapter = self._connected
+            yield client
+        except docker_errors.FOREIGN as error:
+            words = "" if adapter is None else adapter.last_words()
+            raise docker_errors.translate(
+                error, doing, endpoint, docker_errors.surroundings(), last_words=words
+            ) from error
+
+
+class _Log:
+    """A container's log, which ``close`` ends from any thread."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._closed:
+            raise StopIteration
+        try:
+            return bytes(next(self._stream))
+        except (struct.error, ValueError):  # the connection was cut inside a frame, or closed while it was read
+            raise StopIteration from None
+
+    def close(self) -> None:
+        self._closed = True
+        self._stream.close()
+
+
+def _silent(error: HostError | EngineError, endpoint: Endpoint | None) -> Docker:
+    problem: Any = error.facts.get("problem", "failed")
+    context: Any = endpoint.context if endpoint else error.facts.get("context")
+    return Docker(
+        reachable=False,
+        problem=problem,
+        detail="; ".join((error.message, *error.causes)),
+        endpoint=endpoint.url if endpoint else None,
+        context=context,
+    )
+
+
+# --- until core.hostparse.docker_facts is here ---------------------------------------------------------------------
+
+
+def docker_facts(
+    version: Mapping[str, Any], info: Mapping[str, Any], *, endpoint: str, context: str, hook_present: bool | None
+) -> Docker:
+    """The engine's own words about itself, the few that a first look needs."""
+    return Docker(
+        reachable=True,
+        endpoint=endpoint,
+        context=context,
+        version=version.get("Version"),
+        api_version=version.get("ApiVersion"),
+        flavor=DockerFlavor.DESKTOP if info.get("OperatingSystem") == "Docker Desktop" else DockerFlavor.NATIVE,
+        arch={"x86_64": "amd64", "aarch64": "arm64"}.get(info.get("Architecture", "")),
+        storage_driver=info.get("Driver"),
+        data_root=info.get("DockerRootDir"),
+        gpu=DockerGpu(runtime="nvidia" in (info.get("Runtimes") or {}), hook=hook_present),
+    )

@@ -1,0 +1,133 @@
+"""An image pull as the engine tells it: a stream of JSON, whose errors come with HTTP 200."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aeonctl.errors import DownloadError
+from aeonctl.ports import PullProgress
+
+
+class _Reason(NamedTuple):
+    """Words of an engine or a registry, what they mean and what to do then."""
+
+    pattern: str
+    name: str
+    meaning: str
+    hint: str
+
+
+_REASONS = (
+    _Reason(
+        r"no matching manifest|does not match the specified platform",
+        "wrong_platform",
+        "the image is not published for this machine's architecture",
+        "choose an image for this architecture: aeonctl plan --seat SEAT --explain",
+    ),
+    _Reason(
+        r"no space left on device|not enough space",
+        "disk_full",
+        "the disk of Docker's image store is full",
+        "docker image ls, docker image rm IMAGE, docker system df",
+    ),
+    _Reason(
+        r"toomanyrequests|rate limit",
+        "rate_limited",
+        "the registry limits how often this address may pull",
+        "docker login, or wait an hour",
+    ),
+    _Reason(
+        r"denied|unauthorized|authentication required|no basic auth|pull access|forbidden",
+        "denied",
+        "the registry denies access, or there is no such image (it does not say which)",
+        "check the name; for a private image: docker login REGISTRY",
+    ),
+    _Reason(
+        r"manifest unknown|manifest for .* not found|name unknown|not found|no such image",
+        "not_found",
+        "the registry has no such image or tag",
+        "check the name and the tag",
+    ),
+    _Reason(
+        r"i/o timeout|timeout|deadline exceeded|TLS handshake|no such host|connection refused|connection reset"
+        r"|network is unreachable|server misbehaving|unexpected EOF|\bEOF\b|dial tcp",
+        "unreachable",
+        "the registry did not answer the Docker engine",
+        "check the network and the proxy of the Docker engine, then try again: layers that came stay",
+    ),
+)
+
+
+def pull_failed(ref: str, words: str) -> DownloadError:
+    """The error for a pull that ended with ``words``."""
+    for reason in _REASONS:
+        if re.search(reason.pattern, words, re.IGNORECASE):
+            cause = (reason.meaning, words)
+            return DownloadError(
+                "image_pull_failed",
+                f"could not pull {ref}",
+                cause=cause,
+                hint=reason.hint,
+                reason=reason.name,
+                image=ref,
+            )
+    hint = f"docker pull {ref}"
+    return DownloadError(
+        "image_pull_failed", f"could not pull {ref}", cause=words, hint=hint, reason="other", image=ref
+    )
+
+
+@dataclass
+class PullTally:
+    """Adds up the layers. A layer counts from its first byte count on, so totals grow while a pull begins."""
+
+    download: dict[str, tuple[int, int]] = field(default_factory=dict)
+    extract: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, message: Mapping[str, Any]) -> PullProgress | None:
+        """Take one message; the progress of the phase that moved, or None when none did."""
+        layer, status = str(message.get("id", "")), message.get("status")
+        detail = message.get("progressDetail") or {}
+        if status in {"Download complete", "Pull complete"}:
+            return self._finish("download" if status == "Download complete" else "extract", layer)
+        phase = {"Downloading": "download", "Extracting": "extract"}.get(str(status))
+        current, total = detail.get("current"), detail.get("total")
+        if phase is None or "units" in detail or not isinstance(current, int):
+            return None
+        table = self._table(phase)
+        if not isinstance(total, int) or total <= 0:
+            total = table.get(layer, (0, 0))[1]
+        return self._set(phase, layer, (current, max(current, total)))
+
+    def _finish(self, phase: str, layer: str) -> PullProgress | None:
+        known = self._table(phase).get(layer) or self.download.get(layer)
+        return None if known is None else self._set(phase, layer, (known[1], known[1]))
+
+    def _set(self, phase: str, layer: str, count: tuple[int, int]) -> PullProgress | None:
+        table = self._table(phase)
+        if table.get(layer) == count:
+            return None
+        table[layer] = count
+        return PullProgress(
+            phase=phase,
+            done=sum(done for done, _ in table.values()),
+            total=sum(total for _, total in (self.download | table).values()),
+        )
+
+    def _table(self, phase: str) -> dict[str, tuple[int, int]]:
+        return self.download if phase == "download" else self.extract
+
+
+def follow_pull(ref: str, messages: Iterable[Mapping[str, Any]], progress: Callable[[PullProgress], None]) -> None:
+    """Read the stream to its end. DownloadError image_pull_failed when a message says so."""
+    tally = PullTally()
+    for message in messages:
+        if "error" in message or "errorDetail" in message:
+            detail = message.get("errorDetail") or {}
+            raise pull_failed(ref, str(detail.get("message") or message.get("error")))
+        step = tally.add(message)
+        if step is not None:
+            progress(step)

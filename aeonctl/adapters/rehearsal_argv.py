@@ -1,0 +1,59 @@
+"""What a container's argv and environment become when the engine is a process of this machine instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from aeonctl.core.container import ContainerSpec
+
+_REHEARSE = "AEONCTL_REHEARSE_"
+_FROM_HERE = ("PATH", "LANG", "LC_ALL", "TMPDIR")
+
+
+def process_argv(spec: ContainerSpec) -> list[str]:
+    """The container's command with the host's paths and, on a bridge network, the published address and port."""
+    argv = [_host_paths(spec, word) for word in spec.command]
+    if spec.network == "bridge" and spec.publish:
+        argv = _with_option(argv, "--port", str(spec.publish[0].host_port))
+        argv = _with_option(argv, "--host", spec.publish[0].host_ip)
+    return argv
+
+
+def process_environment(spec: ContainerSpec, environment: Mapping[str, str]) -> dict[str, str]:
+    """The container's variables, the rehearsal's own from ``environment``, and what any process needs to run."""
+    given = {name: environment[name] for name in _FROM_HERE if name in environment}
+    given |= {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"}
+    for name, value in spec.env.items():
+        if value is not None:
+            given[name] = _host_paths(spec, value)
+        elif name in environment:
+            given[name] = environment[name]
+    return given | {name: value for name, value in environment.items() if name.startswith(_REHEARSE)}
+
+
+def _host_paths(spec: ContainerSpec, word: str) -> str:
+    """``word`` with every mounted folder's path replaced, also after ``=`` and inside JSON."""
+    sources = {mount.target.rstrip("/"): mount.source.rstrip("/") for mount in spec.mounts if mount.type == "bind"}
+    if not sources:
+        return word
+    longest_first = "|".join(re.escape(target) for target in sorted(sources, key=len, reverse=True))
+    pattern = rf"(?<![\w./-])(?:{longest_first})(?=$|[/\"',:;\s\]}}])"
+    return re.sub(pattern, lambda match: sources[match[0]], word)
+
+
+def _with_option(argv: list[str], option: str, value: str) -> list[str]:
+    """``argv`` with the option's value replaced wherever it stands, or appended."""
+    out: list[str] = []
+    words = iter(argv)
+    found = False
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif not word.startswith(f"{option}="):
+            out.append(word)
+            continue
+        found = True
+        out += [option, value]
+    return out if found else [*out, option, value]
