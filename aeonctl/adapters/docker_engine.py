@@ -118,9 +118,13 @@ class DockerEngines:
 
     def log(self, name: str, *, follow: bool, tail: int | None = None) -> LogStream:
         """See ``ports.Engines``. Memory is bounded by one frame of the log (16 kB)."""
+        stream = self._log(name, follow=follow, tail=tail)
+        again = (lambda: self._log(name, follow=False, tail=None)) if follow and tail is None else None
+        return _Log(stream, again)
+
+    def _log(self, name: str, *, follow: bool, tail: int | None) -> Any:
         with self._door(f"read the log of {name}") as client:
-            stream = client.logs(name, stream=True, follow=follow, tail="all" if tail is None else tail)
-        return _Log(stream)
+            return client.logs(name, stream=True, follow=follow, tail="all" if tail is None else tail)
 
     def cpu_seconds(self, name: str) -> float | None:
         """See ``ports.Engines``."""
@@ -247,26 +251,58 @@ class DockerEngines:
 
 
 class _Log:
-    """A container's log, which ``close`` ends from any thread."""
+    """A container's log, which ``close`` ends from any thread.
 
-    def __init__(self, stream: Any) -> None:
+    An engine may end a followed log before the last thing that was written (seen on 20.10 with a last line without a
+    newline), and last words matter: with ``again`` the whole log is read once more at the end, for what is beyond the
+    bytes already given.
+    """
+
+    def __init__(self, stream: Any, again: Callable[[], Any] | None) -> None:
         self._stream = stream
+        self._again = again
+        self._given = 0
+        self._skip = 0
         self._closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        if self._closed:
-            raise StopIteration
-        try:
-            return bytes(next(self._stream))
-        except (struct.error, ValueError):  # the connection was cut inside a frame, or closed while it was read
-            raise StopIteration from None
+        while not self._closed:
+            piece = self._piece()
+            if piece is None:
+                if self._again is None or not self._reopen(self._again):
+                    break
+                continue
+            known = min(self._skip, len(piece))
+            self._skip -= known
+            self._given += len(piece) - known
+            if len(piece) > known:
+                return piece[known:]
+        raise StopIteration
 
     def close(self) -> None:
         self._closed = True
         self._stream.close()
+
+    def _piece(self) -> bytes | None:
+        try:
+            piece = next(self._stream, None)
+        except (struct.error, ValueError):  # the connection was cut inside a frame, or closed while it was read
+            return None
+        return None if piece is None else bytes(piece)
+
+    def _reopen(self, again: Callable[[], Any]) -> bool:
+        self._again = None
+        self._skip = self._given
+        if self._closed:
+            return False
+        try:
+            self._stream = again()
+        except (HostError, EngineError):  # removed meanwhile, or the Docker engine itself went away
+            return False
+        return True
 
 
 def _silent(error: HostError | EngineError, endpoint: Endpoint | None) -> Docker:
