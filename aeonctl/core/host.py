@@ -43,8 +43,19 @@ class GpuProcess(Value):
     used_bytes: Count | None = None
 
 
+class MigDevice(Value):
+    """One slice of a GPU in MIG mode: what a container must be given by UUID, since the whole GPU cannot be."""
+
+    uuid: str | None = None
+    vram_total_bytes: Count | None = None
+    vram_free_bytes: Count | None = None
+
+
 class Gpu(Value):
-    """One GPU as NVML reports it. Memory is in bytes; ``reserved`` is what the driver keeps (NVML v2)."""
+    """One GPU as NVML reports it. Memory is in bytes; ``reserved`` is what the driver keeps (NVML v2).
+
+    ``mig`` is whether the GPU is cut into slices; its memory figures are then sums over ``mig_devices``.
+    """
 
     index: Count
     name: str | None = None
@@ -55,6 +66,7 @@ class Gpu(Value):
     vram_free_bytes: Count | None = None
     vram_reserved_bytes: Count | None = None
     mig: bool | None = None
+    mig_devices: tuple[MigDevice, ...] = ()
     ecc: bool | None = None
     processes: tuple[GpuProcess, ...] | None = None
 
@@ -104,7 +116,12 @@ class DockerGpu(Value):
 
 
 class Docker(Value):
-    """The Docker engine that commands would talk to. ``problem`` says what kind of silence it was."""
+    """The Docker engine that commands would talk to. ``problem`` says what kind of silence it was.
+
+    ``kernel`` is the engine's: one that differs from the host's means a virtual machine or another computer, whose
+    paths, disks and GPUs are not this machine's. ``image_root`` is where image layers lie, which is not ``data_root``
+    when Docker keeps them in containerd.
+    """
 
     reachable: bool | None = None
     problem: Literal["not_running", "permission", "no_socket", "context_not_found", "failed"] | None = None
@@ -115,6 +132,7 @@ class Docker(Value):
     api_version: str | None = None
     flavor: DockerFlavor | None = None
     arch: str | None = None
+    kernel: str | None = None
     storage_driver: str | None = None
     data_root: str | None = None
     image_root: str | None = None
