@@ -8,6 +8,9 @@ from aeonctl.core.host import Host
 
 
 def dump_host(host: Host) -> str:
-    """The host as YAML, without what is unknown or at its default; why a fact is unknown stays."""
+    """The host as YAML, without what is unknown or at its default; why a fact is unknown stays.
+
+    In ASCII: written as it is, U+0085 would be read back as a blank.
+    """
     facts = host.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    return yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.safe_dump(facts, sort_keys=False, width=110)

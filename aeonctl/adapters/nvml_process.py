@@ -56,7 +56,7 @@ class NvmlProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_environment(),
+                env=child_environment(),
             )
         except OSError as error:
             return _silence(f"NVML could not be asked: {error}")
@@ -70,7 +70,7 @@ class NvmlProcess:
         return _report(output)
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Ours, with this package's folder in front: the child must find the code that its parent runs."""
     package = str(Path(__file__).resolve().parents[2])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
