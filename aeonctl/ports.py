@@ -17,6 +17,7 @@ from aeonctl.core.container import ContainerSpec
 from aeonctl.core.host import Docker, Driver, Gpu, Host
 from aeonctl.core.image import ImageFacts
 from aeonctl.core.model import ModelFacts
+from aeonctl.core.plan import Plan
 
 
 class Clock(Protocol):
@@ -219,6 +220,9 @@ class Reporter(Protocol):
 
     def warn(self, text: str) -> None:
         """Something that may go wrong."""
+
+    def planned(self, plan: Plan) -> None:
+        """What was decided, before anything is done about it."""
 
     def pulling(self, ref: str, step: PullProgress) -> None:
         """An image is being pulled."""

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from aeonctl.adapters.files import write_whole
 from aeonctl.core.catalog import Document
+from aeonctl.core.host import Host
 from aeonctl.errors import ConfigurationError
 
 _LARGEST = 8 * 1024 * 1024
@@ -39,6 +41,21 @@ class ProfileFiles:
     def file(self, path: Path) -> Document:
         """One file that the user names (``--as FILE``). ConfigurationError host_invalid when it cannot be read."""
         return Document(str(path), path.stem, _load(path, str(path), "host_invalid"))
+
+    def save_host(self, host: Host, path: Path) -> None:
+        """Write a host for ``--as``, whole or not at all. ConfigurationError file_not_written."""
+        from aeonctl.adapters.hostfile import dump_host
+
+        try:
+            write_whole(path, dump_host(host).encode())
+        except OSError as error:
+            raise ConfigurationError(
+                "file_not_written",
+                f"{path} could not be written",
+                cause=error.strerror or str(error),
+                hint="name a file in a folder that exists and is yours: --save ./host.yaml",
+                path=str(path),
+            ) from error
 
     def template(self, name: str) -> str:
         """The text of a template by its path below templates/ (``docker-run.sh.j2``); the user's own wins.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from aeonctl.cli.output import Output
+from aeonctl.core.plan import ADVISORY, Plan
 from aeonctl.core.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -14,6 +16,32 @@ if TYPE_CHECKING:
 
 _STEP = 10
 """Percent between two lines of a download where there is no terminal."""
+
+
+def say_plan(plan: Plan, output: Output, *, explain: bool = False) -> None:
+    """What was changed and why, what to know, and what is waived."""
+    if explain:
+        output.say(f"{plan.seat}: {plan.title}")
+    for decision in plan.decisions:
+        before, after = short_value(decision.before), short_value(decision.after)
+        output.say(f"{output.style('changed', 'bold')}: {decision.option}: {before} -> {after} [{decision.rule}]")
+        output.say(f"         {decision.why}" + (f" ({decision.source})" if explain else ""))
+    for remark in plan.warnings:
+        if remark.rule == ADVISORY:
+            output.say(f"{output.style('note', 'hint')}: {remark.message}")
+            continue
+        output.warn(f"{remark.message} [{remark.rule}]")
+        if remark.remedy:
+            output.say(f"         {remark.remedy}")
+    for rule in plan.waived:
+        output.warn(f"rule {rule} is waived")
+
+
+def short_value(value: object) -> str:
+    """A value in a line: text as it is, ``not set`` for nothing, the rest as JSON."""
+    if value is None:
+        return "not set"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class LineReporter:
@@ -31,6 +59,10 @@ class LineReporter:
     def warn(self, text: str) -> None:
         """See Reporter."""
         self._output.warn(text)
+
+    def planned(self, plan: Plan) -> None:
+        """See Reporter."""
+        say_plan(plan, self._output)
 
     def pulling(self, ref: str, step: PullProgress) -> None:
         """See Reporter."""

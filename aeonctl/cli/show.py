@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aeonctl.cli.progress import say_plan, short_value
 from aeonctl.cli.session import Outcome, Session
 from aeonctl.core.checks import Status
 from aeonctl.core.plan import Plan
@@ -39,7 +40,7 @@ def planned(asked: Asked, session: Session, *, explain: bool = False) -> Outcome
     if not session.output.as_json:
         if made.rehearsal:
             session.output.note(REHEARSAL)
-        _say_plan(made, session, explain=explain)
+        say_plan(made, session.output, explain=explain)
         if refused is None:
             session.output.data(text)
     return Outcome({"plan": made.as_json(), "text": text}, refused)
@@ -53,33 +54,11 @@ def _refusal(made: Plan) -> AeonError | None:
     return None
 
 
-def _say_plan(made: Plan, session: Session, *, explain: bool) -> None:
-    output = session.output
-    if explain:
-        output.say(f"{made.seat}: {made.title}")
-    for decision in made.decisions:
-        before = "not set" if decision.before is None else _short(decision.before)
-        after = "not set" if decision.after is None else _short(decision.after)
-        output.say(f"{output.style('changed', 'bold')}: {decision.option}: {before} -> {after} [{decision.rule}]")
-        output.say(f"         {decision.why}" + (f" ({decision.source})" if explain else ""))
-    for remark in made.warnings:
-        output.warn(f"{remark.message} [{remark.rule}]")
-        if remark.remedy:
-            output.say(f"         {remark.remedy}")
-    for rule in made.waived:
-        output.warn(f"rule {rule} is waived")
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def started(done: Up, session: Session) -> Outcome:
     """An engine that runs: where, what it serves, how long it took, what to type next. The URL goes to stdout."""
     output, made = session.output, done.plan
     if output.as_json:
         return Outcome(done.as_json())
-    _say_plan(made, session, explain=False)
     name = made.container.name
     if done.phase != "ready":
         output.note(f"engine {name} is starting; aeonctl status and aeonctl logs -f {name} tell how far it is")
@@ -99,7 +78,8 @@ def _say_ready(done: Up, session: Session) -> None:
     if done.kv_tokens:
         rows.append(("  KV cache", f"{done.kv_tokens:,} tokens"))
     if done.phases:
-        rows.append(("  boot", ", ".join(f"{name} {human_seconds(took)}" for name, took in done.phases.items())))
+        longest = {name: took for name, took in done.phases.items() if took >= 0.05}
+        rows.append(("  boot", ", ".join(f"{name} {human_seconds(took)}" for name, took in longest.items())))
     if done.answer is not None:
         rows.append(("  first answer", f"{done.answer.words}: {' '.join(done.answer.text.split())[:100]!r}"))
     if made.published_on != "127.0.0.1":
@@ -215,9 +195,9 @@ def _indented(value: Any, depth: int) -> str:
         if isinstance(item, dict) and name != "options":
             text += f"{pad}{name}:\n{_indented(item, depth + 1)}"
         elif isinstance(item, dict):
-            text += f"{pad}{name}:\n" + "".join(f"{pad}  --{k} {_short(v)}\n" for k, v in item.items())
+            text += f"{pad}{name}:\n" + "".join(f"{pad}  --{k} {short_value(v)}\n" for k, v in item.items())
         else:
-            text += f"{pad}{name}: {_short(item)}\n"
+            text += f"{pad}{name}: {short_value(item)}\n"
     return text
 
 

@@ -44,6 +44,10 @@ class Decision(Value):
     source: str
 
 
+ADVISORY = "seat-advisory"
+"""The rule of a remark that is a seat's own advice, true for everyone."""
+
+
 class Remark(Value):
     """Something that the user should know before the start."""
 

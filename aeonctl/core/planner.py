@@ -15,7 +15,7 @@ from aeonctl.core.host import Host, Platform, vram_gib
 from aeonctl.core.image import FactsFrom, ImageFacts, pinned
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
-from aeonctl.core.plan import Decision, Fit, Plan, Refusal, Remark, Request
+from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
 from aeonctl.core.rows import Rule, Seat
 from aeonctl.core.rules import Draft, apply_rules, as_number
 from aeonctl.core.select import Choice
@@ -68,7 +68,7 @@ def _check_waivers(request: Request, catalog: Catalog) -> None:
 def _seat_draft(seat: Seat, table: FlagTable) -> Draft:
     env: dict[str, str | None] = dict(seat.container.env)
     env |= dict.fromkeys(seat.container.pass_env)
-    container = {"restart": None, "runtime": seat.container.runtime}
+    container = {"restart": "no", "runtime": seat.container.runtime}
     return Draft(options=canonical(seat.options, table), env=env, container=container)
 
 
@@ -272,7 +272,7 @@ def _assemble(
         shm_size=seat.container.shm_size,
         gpus=gpus,
         runtime=draft.container["runtime"],
-        restart=draft.container["restart"] or "no",
+        restart=str(draft.container["restart"]),
     )
     port = request.port or seat.container.port
     digest = spec_hash(spec)
@@ -306,7 +306,7 @@ def _text(value: Any) -> str | None:
 
 
 def _seat_remarks(seat: Seat, inputs: Inputs) -> tuple[Remark, ...]:
-    remarks = [Remark(rule="seat-advisory", message=text, source=seat.source) for text in seat.advisories]
+    remarks = [Remark(rule=ADVISORY, message=text, source=seat.source) for text in seat.advisories]
     return (
         *remarks,
         *(Remark(rule="image-note", message=text, source=inputs.image.ref) for text in inputs.image.notes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +75,12 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
     RefusedError before anything is fetched; HostError for this machine's reasons; DownloadError; EngineError when the
     engine fails. Whatever this call started is gone again after an error or Ctrl-C before the answer.
     """
+    ports = replace(ports, environment={**ports.environment, **asked.secrets})
     with _only_one(ports):
         catalog = catalog_of(ports)
         plan = plan_for(asked, ports, catalog)
         refuse(plan)
+        report.planned(plan)
         engines = engines_for(asked, ports)
         existing = engines.find(plan.container.name)
         if existing is not None and _same(existing, plan):
@@ -86,10 +88,9 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
         _make_way(existing, how, engines, ports, report)
         _check_port(plan, engines, ports)
         plan = fetch_missing(plan, asked, ports, catalog, report)
-        environment = {**ports.environment, **asked.secrets}
         knowledge = boot_knowledge(ports.profiles.read)
         with _undone_on_failure(plan, engines, ports, report):
-            engines.start(plan.container, environment)
+            engines.start(plan.container, ports.environment)
             if how.detach:
                 return Up(plan, "starting")
             return _watch(plan, how, engines, ports, report, knowledge)
@@ -176,7 +177,7 @@ def fetch_missing(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, repo
     for facts in missing:
         repo = str(facts.repo)
         _need_network(asked, f"model {repo}", f"aeonctl pull-model {repo}")
-        report.note(f"downloading {repo}")
+        report.note(f"making a stand-in for {repo}" if asked.rehearsal else f"downloading {repo}")
         hub.fetch(repo, facts.revision, lambda step, repo=repo: report.fetching(repo, step))  # type: ignore[misc]
     report.settle()
     if not missing:

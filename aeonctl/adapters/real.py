@@ -1,0 +1,65 @@
+"""The real outside, put together. Nothing here talks to anybody yet; each part does so when it is first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from aeonctl.adapters.clock import SystemClock
+from aeonctl.adapters.docker_engine import DockerEngines
+from aeonctl.adapters.host import LocalHost
+from aeonctl.adapters.http import RequestsHttp
+from aeonctl.adapters.hub import HuggingFaceHub
+from aeonctl.adapters.hub_cache import hub_folder
+from aeonctl.adapters.locks import FileLocks
+from aeonctl.adapters.nvml_process import NvmlProcess
+from aeonctl.adapters.profiles import ProfileFiles
+from aeonctl.adapters.registry import OciRegistry
+from aeonctl.adapters.rehearsal import Rehearsal
+from aeonctl.adapters.rehearsal_hub import RehearsalHub
+from aeonctl.errors import AeonError
+from aeonctl.ports import EngineStatus, Ports
+
+
+def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Ports:
+    """Everything outside for one run. ``docker_host`` is ``--host``; without it Docker's own rules decide."""
+    home = Path(environment.get("HOME") or Path.home())
+    state = state_folder(environment, home)
+    docker = DockerEngines(docker_host, environment, home)
+    clock = SystemClock()
+
+    def published() -> dict[int, str]:
+        """Ports that containers publish, so that their owner has a name."""
+        try:
+            engines = docker.ours()
+        except AeonError:
+            return {}
+        running = (engine for engine in engines if engine.status is EngineStatus.RUNNING)
+        return {port: engine.name for engine in running for port in engine.published}
+
+    host = LocalHost(
+        gpus=NvmlProcess(),
+        docker=docker,
+        published=published,
+        disks={"hub-cache": hub_folder(environment, home)},
+    )
+    return Ports(
+        clock=clock,
+        profiles=ProfileFiles(environment, home=home),
+        host=host,
+        docker=docker,
+        rehearsal=Rehearsal(state),
+        registry=OciRegistry(environment, home=home),
+        hub=HuggingFaceHub(environment, home=home),
+        rehearsal_hub=RehearsalHub(state),
+        http=RequestsHttp(),
+        locks=FileLocks(state, clock),
+        environment=environment,
+        state=state,
+    )
+
+
+def state_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """``$XDG_STATE_HOME/aeonctl``, by default ``~/.local/state/aeonctl``."""
+    base = environment.get("XDG_STATE_HOME")
+    return (Path(base) if base else home / ".local" / "state") / "aeonctl"
