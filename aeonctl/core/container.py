@@ -79,7 +79,7 @@ def docker_run_lines(spec: ContainerSpec) -> list[str]:
         settings += [f"--shm-size={shlex.quote(spec.shm_size)}"]
     settings += [f"--network={shlex.quote(spec.network)}", f"--restart={shlex.quote(spec.restart)}"]
     lines.append(" ".join(settings))
-    lines += [f"-p {shlex.quote(f'{p.host_ip}:{p.host_port}:{p.container_port}')}" for p in spec.publish]
+    lines += [f"-p {shlex.quote(publish_words(entry))}" for entry in spec.publish]
     for name, value in spec.env.items():
         lines.append(f"-e {shlex.quote(name if value is None else f'{name}={value}')}")
     lines += [f"--mount {mount_words(mount)}" for mount in spec.mounts]
@@ -99,6 +99,12 @@ def command_lines(command: tuple[str, ...]) -> list[str]:
     return [" ".join(words) for words in lines if words]
 
 
+def publish_words(entry: Publish) -> str:
+    """The value of ``-p``; an IPv6 address stands in brackets there."""
+    address = f"[{entry.host_ip}]" if ":" in entry.host_ip else entry.host_ip
+    return f"{address}:{entry.host_port}:{entry.container_port}"
+
+
 def mount_words(mount: Mount) -> str:
     """The value of ``--mount``, quoted for bash; a revision that is not known yet is read when the command runs."""
     fields = [f"type={mount.type}", f"source={mount.source}", f"target={mount.target}"]
@@ -113,17 +119,34 @@ def mount_words(mount: Mount) -> str:
     return f'{shlex.quote(before)}"$(cat {shlex.quote(mount.revision_file)})"{shlex.quote(after)}'
 
 
+_EMPTY_LISTS = (
+    "BlkioDeviceReadBps",
+    "BlkioDeviceReadIOps",
+    "BlkioDeviceWriteBps",
+    "BlkioDeviceWriteIOps",
+    "BlkioWeightDevice",
+    "Devices",
+    "Dns",
+    "DnsOptions",
+    "DnsSearch",
+    "Ulimits",
+)
+"""What ``docker run`` sends as an empty list where the API would otherwise keep null."""
+
+
 def create_request(spec: ContainerSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     """The body of the Engine API's POST /containers/create, equal to what ``docker run`` sends for the printed text.
 
-    A variable that is handed on takes its value from ``environment``; when it is not set there it is left out, as
-    ``docker run -e NAME`` does.
+    A variable that is handed on takes its value from ``environment``. When it is not set there its bare name is sent,
+    as ``docker run -e NAME`` does, which unsets a variable of the image's own.
     """
     given = {name: environment.get(name) if value is None else value for name, value in spec.env.items()}
-    env = [f"{name}={value}" for name, value in given.items() if value is not None]
+    env = [name if value is None else f"{name}={value}" for name, value in given.items()]
+    policy, _, retries = spec.restart.partition(":")
     host: dict[str, Any] = {
+        **{name: [] for name in _EMPTY_LISTS},
         "NetworkMode": spec.network,
-        "RestartPolicy": {"Name": spec.restart, "MaximumRetryCount": 0},
+        "RestartPolicy": {"Name": policy, "MaximumRetryCount": int(retries or 0)},
         "Mounts": [_api_mount(mount) for mount in spec.mounts],
         "PortBindings": {
             f"{p.container_port}/tcp": [{"HostIp": p.host_ip, "HostPort": str(p.host_port)}] for p in spec.publish
