@@ -22,7 +22,6 @@ def smoke_request(model: str) -> dict[str, Any]:
         "model": model,
         "messages": [{"role": "user", "content": "What is the capital of France? Answer in one short sentence."}],
         "max_tokens": SMOKE_TOKENS,
-        "temperature": 0.0,
     }
 
 
@@ -55,14 +54,21 @@ def judge_answer(status: int, body: Any) -> Answer:
     return Answer(ok=False, words="the answer is empty")
 
 
+_DEGENERATE_RUN = 40
+"""Characters of which none differs before a text is called garbage; a model that stutters writes fewer."""
+
+
 def degenerate(text: str) -> str | None:
-    """Why a text is no language: one character over and over, or bytes that are no text; None when it may be."""
+    """Why a text is no language: one character over and over, or bytes that are no text; None when it may be.
+
+    A broken kernel was seen to write token 0 (``!``) for as long as it is let.
+    """
     solid = "".join(text.split())
-    if len(solid) >= 8 and len(set(solid)) == 1:
+    if len(solid) < _DEGENERATE_RUN:
+        return None
+    if len(set(solid)) == 1:
         return f"{solid[0]!r} repeated {len(solid)} times"
-    if len(solid) >= 8 and solid.count("\ufffd") * 2 > len(solid):
-        return "mostly replacement characters"
-    return None
+    return "mostly replacement characters" if solid.count("\ufffd") * 2 > len(solid) else None
 
 
 def error_text(body: Any) -> str:

@@ -15,6 +15,7 @@ from aeonctl.core.compat import facts_of
 from aeonctl.core.flags import check_value
 from aeonctl.core.host import Gpu, Host, MemoryKind
 from aeonctl.core.image import ImageFacts, parse_reference
+from aeonctl.core.model import ModelFacts
 from aeonctl.core.options import Options, canonical_item
 from aeonctl.core.phases import Phase
 from aeonctl.core.plan import Fit, Request
