@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from aeonctl.adapters.registry_http import docker_login
 from aeonctl.core.image import FactsFrom
 from aeonctl.errors import AeonError, DownloadError
 from tests.adapters import real_registry
+from tests.adapters.answers import Answer, Answers, Asked, Route
 from tests.real import require
 
 RTX = {
@@ -177,10 +175,10 @@ def test_a_stale_login_falls_back_to_anyone(tmp_path: Path) -> None:
     config = b'{"architecture": "arm64", "os": "linux"}'
     answers = Answers({"/token": (401, {}, b"{}")})
 
-    def token(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+    def token(asked: Asked) -> Answer:
         return (401, {}, b"{}") if asked.headers.get("Authorization") else (200, {}, b'{"access_token": "t"}')
 
-    def manifest(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+    def manifest(asked: Asked) -> Answer:
         if asked.headers.get("Authorization") != "Bearer t":
             challenge = f'Bearer realm="http://{asked.headers["Host"]}/token",service="s"'
             return 401, {"WWW-Authenticate": challenge}, b"{}"
@@ -199,7 +197,7 @@ def test_a_stale_login_falls_back_to_anyone(tmp_path: Path) -> None:
 
 
 def test_an_identity_token_is_exchanged(tmp_path: Path) -> None:
-    def manifest(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+    def manifest(asked: Asked) -> Answer:
         if asked.headers.get("Authorization") == "Bearer t":
             return 429, {"Retry-After": "60"}, b""
         return 401, {"WWW-Authenticate": f'Bearer realm="http://{asked.headers["Host"]}/token"'}, b""
@@ -218,7 +216,7 @@ def test_an_identity_token_is_exchanged(tmp_path: Path) -> None:
 def test_a_redirect_to_another_host_takes_no_authorization_along(tmp_path: Path) -> None:
     elsewhere = Answers({"/cdn": (200, {}, b'{"config": {}}')})
     with elsewhere.serving("127.0.0.2") as cdn:
-        routes = {
+        routes: dict[str, Route] = {
             "/v2/a/b/manifests/v1": lambda asked: (
                 (307, {"Location": f"http://{cdn}/cdn"}, b"")
                 if asked.headers.get("Authorization")
@@ -253,9 +251,7 @@ EMPTY_INDEX = (200, {"Content-Type": real_registry.OCI_INDEX}, b'{"manifests": [
         ((302, {"Location": "/v2/a/b/manifests/v1"}, b""), "registry_failed", "TooManyRedirects"),
     ],
 )
-def test_answers_that_are_none(
-    registry: OciRegistry, answer: tuple[int, dict[str, str], bytes], code: str, words: str
-) -> None:
+def test_answers_that_are_none(registry: OciRegistry, answer: Answer, code: str, words: str) -> None:
     with Answers({"/v2/a/b/manifests/v1": answer}).serving() as address:
         error = refused(registry, f"{address}/a/b:v1")
     assert error.code == code
@@ -286,53 +282,6 @@ def test_a_config_of_the_wrong_kind() -> None:
 def test_a_login_that_cannot_be_read_is_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     assert docker_login(tmp_path, "r") is None
-
-
-class Asked:
-    """One request as it came."""
-
-    def __init__(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        self.path, self.headers, self.body = path, headers, body
-
-
-class Answers:
-    """An HTTP server that answers by path: a fixed answer, or one made from the request."""
-
-    def __init__(self, routes: dict[str, Any]) -> None:
-        self.routes = routes
-        self.asked: list[Asked] = []
-
-    @contextmanager
-    def serving(self, host: str = "127.0.0.1") -> Iterator[str]:
-        answers = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                asked = Asked(self.path, dict(self.headers), body)
-                answers.asked.append(asked)
-                route = answers.routes[self.path.partition("?")[0]]
-                status, headers, content = route(asked) if callable(route) else route
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(content)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_POST = do_GET  # noqa: N815
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer((host, 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"{host}:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
 def refused(registry: OciRegistry, ref: str) -> AeonError:
