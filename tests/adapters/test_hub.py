@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from aeonctl.adapters.hub import HuggingFaceHub
 from aeonctl.adapters.hub_errors import Asked, translated
+from aeonctl.adapters.hub_progress import DownloadStoppedError, Tally
 from aeonctl.core.model import Layout, ModelFacts
 from aeonctl.errors import AeonError, DownloadError, ExitCode, HostError
 from aeonctl.ports import FetchProgress
@@ -247,6 +249,30 @@ def test_no_room_during_the_download(tmp_path: Path) -> None:
     assert isinstance(error, HostError)
     assert error.message.startswith("the model needs 5.0 GB in ")
     assert "No space left" in error.causes[0]
+
+
+def test_what_is_not_an_answer_of_the_hub(tmp_path: Path) -> None:
+    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    asked = Asked(REPO, None, tmp_path, "https://hub.example", has_token=False)
+    hidden = LocalEntryNotFoundError("not in the cache")
+    assert translated(hidden, asked).code == "incomplete"
+    hidden.__cause__ = OfflineModeIsEnabled("offline")
+    assert translated(hidden, asked).code == "offline"
+    hidden.__cause__ = None
+    hidden.__context__ = httpx2.ReadError("reset")
+    assert translated(hidden, asked).code == "incomplete"
+
+
+def test_a_stopped_tally_ends_its_workers() -> None:
+    tally = Tally(quiet, FetchProgress(0, 1, 0, 10))
+    bar = tally.bar_class()(desc="Downloading bytes", total=0)
+    bar.update(4)
+    tally.bar_class()(desc="another").update(None)
+    tally.stop()
+    with pytest.raises(DownloadStoppedError):
+        bar.update(4)
+    assert bar.n == 8
 
 
 def test_a_cache_that_cannot_be_written(server: HubServer, environment: dict[str, str], tmp_path: Path) -> None:

@@ -258,6 +258,30 @@ def test_answers_that_are_none(registry: OciRegistry, answer: Answer, code: str,
     assert words in " ".join(error.causes)
 
 
+def test_an_index_in_an_index(push: real_registry.PushTo, registry: OciRegistry) -> None:
+    inner = {"digest": push_index(push, "nested/image"), "mediaType": real_registry.OCI_INDEX, "size": 1}
+    push.index("nested/image", "outer", [{**inner, "platform": {"os": "linux", "architecture": "amd64"}}])
+    error = refused(registry, f"{push.address}/nested/image:outer")
+    assert (error.code, error.causes) == ("registry_failed", ("its index names another index",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ((200, {}, b'{"token": "two\\nlines"}'), "registry_failed"),
+        ((200, {}, b"{}"), "registry_failed"),
+        ((500, {}, b""), "registry_failed"),
+        ((403, {}, b""), "image_denied"),
+    ],
+)
+def test_a_token_that_is_none(registry: OciRegistry, answer: Answer, code: str) -> None:
+    def manifest(asked: Asked) -> Answer:
+        return 401, {"WWW-Authenticate": f'Bearer realm="http://{asked.headers["Host"]}/token"'}, b""
+
+    with Answers({"/v2/a/b/manifests/v1": manifest, "/token": answer}).serving() as address:
+        assert refused(registry, f"{address}/a/b:v1").code == code
+
+
 def test_bytes_that_are_not_the_digests(registry: OciRegistry) -> None:
     wanted = "sha256:" + "1" * 64
     with Answers({f"/v2/a/b/manifests/{wanted}": (200, {}, b"{}")}).serving() as address:
