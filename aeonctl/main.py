@@ -59,7 +59,7 @@ def _run(invocation: Invocation, printer: Output, ports: Ports | None) -> tuple[
 def _dispatch(invocation: Invocation, printer: Output, ports: Ports | None) -> Outcome | None:
     import typer
 
-    from aeonctl.cli.app import app
+    from aeonctl.cli.commands import app
     from aeonctl.cli.session import Outcome, Session
 
     if invocation.missing_value is not None:

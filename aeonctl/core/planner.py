@@ -46,7 +46,7 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     _check_waivers(inputs.request, catalog)
     draft = _seat_draft(inputs.choice.seat, tables[-1])
     draft = _apply_user(draft, inputs.request, tables[-1])
-    draft, mounts = _mount(draft, inputs)
+    draft, mounting = _mount(draft, inputs)
     draft, publish = _publish(draft, inputs)
     draft, gpus = _pick_gpus(draft, inputs)
     facts = facts_of(inputs.request, inputs.choice, inputs.host, inputs.image, inputs.model, inputs.drafter)
@@ -55,7 +55,7 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     fit = fit_of(inputs, draft.options)
     draft = apply_rules(draft, late, {**facts, "fit.fits": fit.fits, **_fit_facts(fit)}, inputs.request.waive)
     draft = _check_flags(draft, tables, inputs)
-    return _assemble(inputs, draft, mounts, publish, gpus, fit)
+    return _assemble(inputs, draft, mounting, publish, gpus, fit)
 
 
 def _check_waivers(request: Request, catalog: Catalog) -> None:
@@ -93,36 +93,50 @@ def _decide(draft: Draft, option: str, before: Any, after: Any, rule: str, why: 
     return replace(draft, decisions=(*draft.decisions, decision))
 
 
-def _mount(draft: Draft, inputs: Inputs) -> tuple[Draft, tuple[Mount, ...]]:
+@dataclass(frozen=True)
+class _Mounting:
+    """The container's mounts, and the model as the engine is told of it: a path inside, or the hub's name."""
+
+    mounts: tuple[Mount, ...]
+    served: str
+
+
+def _mount(draft: Draft, inputs: Inputs) -> tuple[Draft, _Mounting]:
     """The mounts, and the engine's options that name what is in them."""
     seat, model, drafter = inputs.choice.seat, inputs.model, inputs.drafter
     volumes = tuple(
-        Mount(type="bind", source=str(model.hub_home), target=target)
-        if name == "hub-home"
-        else Mount(type="volume", source=name, target=target)
-        for name, target in seat.container.volumes.items()
+        mount for name, target in seat.container.volumes.items() if (mount := _volume(name, target, model)) is not None
     )
     if seat.model.by == "repo" and model.repo is not None:
-        if not seat.model.positional and draft.options.look("model") != model.repo:
-            draft = replace(draft, options=draft.options.with_value("model", model.repo))
-        return draft, volumes
+        return _name_model(draft, seat, model.repo), _Mounting(volumes, model.repo)
     mounted = mount_model(model, seat.model.mount)
-    draft = _explain_mount(draft, mounted, seat.model.mount)
-    if not seat.model.positional:
-        draft = _decide(
-            replace(draft, options=draft.options.with_value("model", mounted.path)),
-            "--model",
-            show_value(draft.options.look("model")),
-            mounted.path,
-            "--model",
-            "the folder is mounted there",
-        )
+    draft = _name_model(_explain_mount(draft, mounted, seat.model.mount), seat, mounted.path)
     mounts = mounted.mounts
     if drafter is not None and seat.drafter is not None:
         drafted = mount_drafter(drafter, seat.drafter.mount)
         draft = _point_at_drafter(draft, drafted)
         mounts += tuple(mount for mount in drafted.mounts if mount not in mounts)
-    return draft, mounts + volumes
+    return draft, _Mounting(mounts + volumes, mounted.path)
+
+
+def _volume(name: str, target: str, model: ModelFacts) -> Mount | None:
+    """A named volume, or the hub's cache; None for the cache when the model is a folder of the user's own."""
+    if name != "hub-home":
+        return Mount(type="volume", source=name, target=target)
+    if model.hub_home is not None:
+        return Mount(source=model.hub_home, target=target)
+    return None if model.hub_root is None else Mount(source=model.hub_root, target=f"{target}/hub")
+
+
+def _name_model(draft: Draft, seat: Seat, served: str) -> Draft:
+    """``--model``, for a seat whose document writes it so."""
+    before = draft.options.look("model")
+    if seat.model.positional or before == served:
+        return draft
+    changed = replace(draft, options=draft.options.with_value("model", served))
+    if seat.model.by == "repo" and before is ABSENT:
+        return changed
+    return _decide(changed, "--model", show_value(before), served, "--model", "the folder is mounted there")
 
 
 def _explain_mount(draft: Draft, mounted: Mounted, target: str) -> Draft:
@@ -252,20 +266,19 @@ def _check_flags(draft: Draft, tables: tuple[FlagTable, ...], inputs: Inputs) ->
 
 
 def _assemble(
-    inputs: Inputs, draft: Draft, mounts: tuple[Mount, ...], publish: tuple[Publish, ...], gpus: str | None, fit: Fit
+    inputs: Inputs, draft: Draft, mounting: _Mounting, publish: tuple[Publish, ...], gpus: str | None, fit: Fit
 ) -> Plan:
     seat, request, image = inputs.choice.seat, inputs.request, inputs.image
     names = draft.options.look("served-model-name")
     served = tuple(names) if isinstance(names, list) else (str(names),) if isinstance(names, str) else ()
-    positional = seat.model.positional
-    target = mount_model(inputs.model, seat.model.mount).path if seat.model.by == "mount" else str(inputs.model.repo)
+    model_words = (mounting.served,) if seat.model.positional else ()
     spec = ContainerSpec(
         name=request.name or seat.container.name,
         image=image.ref if image.facts_from is FactsFrom.LOCAL else pinned(image.ref, image.digest),
         entrypoint="vllm",
-        command=("serve", *((target,) if positional else ()), *draft.options.argv()),
+        command=("serve", *model_words, *draft.options.argv()),
         env=dict(draft.env),
-        mounts=mounts,
+        mounts=mounting.mounts,
         publish=publish,
         network=seat.container.network,
         ipc=seat.container.ipc,
@@ -287,7 +300,7 @@ def _assemble(
         drafter=inputs.drafter,
         container=spec,
         port=port,
-        served_names=served or (target,),
+        served_names=served or (mounting.served,),
         max_model_len=_text(draft.options.look("max-model-len")),
         decisions=draft.decisions,
         warnings=(*_seat_remarks(seat, inputs), *draft.warnings),

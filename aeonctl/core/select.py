@@ -92,7 +92,7 @@ def describe_gpus(host: Host, catalog: Catalog) -> str:
 def _require_gpu(seat: Seat, host: Host) -> None:
     if seat.gpus == 0 or host.gpus:
         return
-    if host.gpus is None or host.driver.problem is not None:
+    if host.gpus is None or host.driver.problem == "no_devices":
         raise driver_error(host)
     raise HostError(
         "no_gpu",

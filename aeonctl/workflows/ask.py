@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aeonctl.core.catalog import Catalog, facts_from_row, recorded_host
+from aeonctl.core.catalog import Catalog, facts_from_row
 from aeonctl.core.host import Host
 from aeonctl.core.image import ImageFacts
 from aeonctl.core.model import ModelFacts
@@ -16,6 +16,8 @@ from aeonctl.core.rows import ModelRow, Seat
 from aeonctl.core.select import Choice, choose_seat
 from aeonctl.errors import ConfigurationError, DownloadError, HostError, RefusedError
 from aeonctl.ports import Engines, ModelHub, Ports
+from aeonctl.workflows.hosts import host_of
+from aeonctl.workflows.seats import judged_seats
 
 
 @dataclass(frozen=True)
@@ -34,30 +36,27 @@ class Asked:
         return self.request.rehearsal
 
 
-def catalog_of(ports: Ports) -> Catalog:
-    """Everything known, read when first used."""
-    return Catalog(ports.profiles.read)
-
-
-def host_of(as_host: str | None, ports: Ports, catalog: Catalog) -> Host:
-    """The host to plan for: a recorded one by name or file, or this machine."""
-    if as_host is None:
-        return ports.host.probe()
-    looks_like_file = "/" in as_host or as_host.endswith((".yaml", ".yml"))
-    if looks_like_file:
-        document = ports.profiles.file(Path(as_host))
-        return recorded_host(document.data, document.origin, document.name)
-    return catalog.host(as_host)
-
-
 def gather(asked: Asked, ports: Ports, catalog: Catalog) -> Inputs:
     """Every fact that the plan needs. Nothing is pulled, and nothing is asked of a network unless the user named an
     image that the engine here does not have."""
     host = host_of(asked.as_host, ports, catalog)
-    choice = choose_seat(asked.request.seat, host, catalog)
+    choice = _choose(asked, host, ports, catalog)
     image = image_facts(asked, choice.seat, host, ports, catalog)
     model, drafter = model_facts(asked, choice, ports, catalog)
     return Inputs(asked.request, choice, host, image, model, drafter)
+
+
+def _choose(asked: Asked, host: Host, ports: Ports, catalog: Catalog) -> Choice:
+    """The seat that is meant; where none is for this machine, the error says what would fit."""
+    try:
+        return choose_seat(asked.request.seat, host, catalog)
+    except (RefusedError, HostError) as error:
+        fitting = [view.seat.id for view in judged_seats(host, hub_for(asked, ports), catalog) if view.fits]
+        if fitting and error.code in ("no_seat_for_card", "no_gpu"):
+            words = ", ".join(f"--seat {seat}" for seat in fitting)
+            error.hint = f"what would fit {host.name}: {words}"
+            error.facts["fitting"] = fitting
+        raise
 
 
 def plan_for(asked: Asked, ports: Ports, catalog: Catalog) -> Plan:

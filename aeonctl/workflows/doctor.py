@@ -10,7 +10,8 @@ from aeonctl.core.host import Host
 from aeonctl.core.plan import Request
 from aeonctl.errors import AeonError, HostError
 from aeonctl.ports import Ports
-from aeonctl.workflows.ask import Asked, catalog_of, host_of, plan_for
+from aeonctl.workflows.ask import Asked, plan_for
+from aeonctl.workflows.hosts import catalog_of, host_of
 from aeonctl.workflows.seats import SeatView, judged_seats
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aeonctl.core.plan import Plan
 from aeonctl.ports import Ports
-from aeonctl.workflows.ask import Asked, catalog_of, plan_for
+from aeonctl.workflows.ask import Asked, plan_for
+from aeonctl.workflows.hosts import catalog_of
 
 
 def plan(asked: Asked, ports: Ports) -> Plan:

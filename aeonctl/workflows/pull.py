@@ -9,7 +9,8 @@ from aeonctl.core.model import ModelFacts
 from aeonctl.core.plan import Request
 from aeonctl.errors import UsageError
 from aeonctl.ports import Ports, Reporter
-from aeonctl.workflows.ask import Asked, catalog_of, named_model, plan_for, refuse
+from aeonctl.workflows.ask import Asked, named_model, plan_for, refuse
+from aeonctl.workflows.hosts import catalog_of
 
 
 @dataclass(frozen=True)

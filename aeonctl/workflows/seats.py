@@ -14,7 +14,7 @@ from aeonctl.core.rows import Seat
 from aeonctl.core.select import choose_seat
 from aeonctl.errors import HostError
 from aeonctl.ports import ModelHub, Ports
-from aeonctl.workflows.ask import catalog_of, host_of
+from aeonctl.workflows.hosts import catalog_of, host_of
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from aeonctl.core.plan import Plan
 from aeonctl.core.smoke import Answer, judge_answer, smoke_request
 from aeonctl.errors import AeonError, DownloadError, EngineError, HostError, RefusedError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
-from aeonctl.workflows.ask import Asked, catalog_of, engines_for, hub_for, plan_for, refuse
+from aeonctl.workflows.ask import Asked, engines_for, hub_for, plan_for, refuse
 from aeonctl.workflows.boot import Boot, BootFollower, death_error
 from aeonctl.workflows.down import stop_engine
+from aeonctl.workflows.hosts import catalog_of
 
 _SMOKE_TIMEOUT = 300.0
 """Seconds for the first completion, which may still compile kernels."""

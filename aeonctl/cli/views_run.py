@@ -1,29 +1,22 @@
-"""How each result is shown: data to stdout, talk to stderr, and the same as JSON."""
+"""How plans and engines are shown: data to stdout, talk to stderr, and the same as JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aeonctl.cli.progress import say_plan, short_value
+from aeonctl.cli.progress import say_plan
 from aeonctl.cli.session import Outcome, Session
-from aeonctl.core.checks import Status
 from aeonctl.core.plan import Plan
 from aeonctl.core.render import render_docker_run
-from aeonctl.core.units import human_bytes, human_seconds
+from aeonctl.core.units import human_seconds
 from aeonctl.errors import AeonError
 from aeonctl.workflows.ask import refuse
 
 if TYPE_CHECKING:
-    from aeonctl.core.host import Host
-    from aeonctl.core.image import ImageFacts
     from aeonctl.workflows.ask import Asked
-    from aeonctl.workflows.doctor import Diagnosis
     from aeonctl.workflows.down import Stopped
-    from aeonctl.workflows.pull import Pulled
-    from aeonctl.workflows.seats import SeatView
     from aeonctl.workflows.status import EngineView
     from aeonctl.workflows.up import Up
 
@@ -135,101 +128,3 @@ def log(chunks: Iterator[bytes], session: Session) -> Outcome:
     for chunk in chunks:
         session.output.raw(chunk)
     return Outcome()
-
-
-_MARKS = {Status.PASS: ("ok", "good"), Status.WARN: ("warn", "warning"), Status.FAIL: ("FAIL", "error")}
-
-
-def diagnosis(found: Diagnosis, save: Path | None, session: Session) -> Outcome:
-    """Every check with its remedy, then the seats."""
-    output = session.output
-    for check in found.checks:
-        mark, kind = _MARKS.get(check.status, ("skip", "faint"))
-        output.data(f"{output.style(f'{mark:>4}', kind)}  {check.id:<12} {check.summary}\n")
-        if check.detail:
-            output.data(f"{'':19}{check.detail}\n")
-        if check.remedy and check.status is not Status.PASS:
-            output.data(f"{'':19}-> {check.remedy}\n")
-    if not output.as_json:
-        _say_seats(found.seats, session)
-    if save is not None:
-        session.ports.profiles.save_host(found.host, save)
-        output.note(f"this host is written to {save}; use it with --as {save}")
-    return Outcome(found.as_json(), found.error())
-
-
-def seats(host: Host, views: list[SeatView], session: Session) -> Outcome:
-    """Every seat for this host."""
-    _say_seats(views, session)
-    return Outcome({"host": host.name, "seats": [view.as_json() for view in views]})
-
-
-def _say_seats(views: list[SeatView], session: Session) -> None:
-    output = session.output
-    fitting = [view for view in views if view.fits]
-    output.data("\nseats that fit this machine:\n" if fitting else "\nno seat fits this machine\n")
-    rows = [(f"  {view.seat.id}", view.seat.title, view.seat.source) for view in fitting]
-    output.data(output.table(rows))
-    others = [view for view in views if not view.fits]
-    if others:
-        output.data("\nseats that would be refused here:\n")
-    for view in others:
-        reasons = [refusal.why for refusal in view.refusals] or [view.unfit or ""]
-        output.data(f"  {view.seat.id}\n" + "".join(f"      {reason}\n" for reason in reasons))
-
-
-def seat(rows: dict[str, Any], session: Session) -> Outcome:
-    """A seat's rows, as YAML would read."""
-    for kind, row in rows.items():
-        if row is not None:
-            session.output.data(f"{kind}:\n{_indented(row, 1)}")
-    return Outcome(rows)
-
-
-def _indented(value: Any, depth: int) -> str:
-    pad = "  " * depth
-    text = ""
-    for name, item in value.items():
-        if item in (None, [], {}, ()):
-            continue
-        if isinstance(item, dict) and name != "options":
-            text += f"{pad}{name}:\n{_indented(item, depth + 1)}"
-        elif isinstance(item, dict):
-            text += f"{pad}{name}:\n" + "".join(f"{pad}  --{k} {short_value(v)}\n" for k, v in item.items())
-        else:
-            text += f"{pad}{name}: {short_value(item)}\n"
-    return text
-
-
-def models(pulled: list[Pulled], dry_run: bool, session: Session) -> Outcome:
-    """Where the snapshots are, or what a download would cost."""
-    rows = []
-    for one in pulled:
-        facts = one.facts
-        rows.append(
-            {
-                "repo": facts.repo,
-                "revision": facts.revision,
-                "path": facts.path,
-                "bytes": facts.bytes,
-                "files": facts.files,
-                "reused_bytes": one.reused_bytes,
-            }
-        )
-        size = human_bytes(facts.bytes or 0)
-        if dry_run:
-            to_fetch = human_bytes((facts.bytes or 0) - one.reused_bytes)
-            session.output.data(f"{facts.repo}: {to_fetch} to download of {size}\n")
-        else:
-            session.output.note(f"{facts.repo} is complete: {size}, {human_bytes(one.reused_bytes)} of it were here")
-            session.output.data(f"{facts.path}\n")
-    data: dict[str, Any] = {"models": rows}
-    return Outcome(data | ({"model": rows[0]} if rows else {}))
-
-
-def image(facts: ImageFacts, session: Session) -> Outcome:
-    """An image that is here."""
-    size = f" ({human_bytes(facts.unpacked_bytes)})" if facts.unpacked_bytes else ""
-    session.output.note(f"{facts.ref} is here{size}")
-    session.output.data(f"{facts.ref}\n")
-    return Outcome({"image": facts.model_dump(mode="json")})
