@@ -18,7 +18,7 @@ from aeonctl.core.units import docker_bytes
 
 LABEL = "io.aeonctl"
 REVISION = "<revision>"
-"""Stands in a path for the content of a mount's ``revision_file`` while the model is not downloaded."""
+"""Stands in a path for the revision of a model that is not downloaded yet."""
 
 
 class Mount(Value):
@@ -28,7 +28,6 @@ class Mount(Value):
     source: str
     target: str
     read_only: bool = False
-    revision_file: str | None = None
 
 
 class Publish(Value):
@@ -41,7 +40,8 @@ class Publish(Value):
 
 class ContainerSpec(Value):
     """Everything that decides what a container is. ``env`` maps a name to its value, or to None when the value is
-    handed on from the environment of whoever starts it (secrets)."""
+    handed on from the environment of whoever starts it (secrets). ``revisions`` maps a placeholder in any of the texts to
+    the file that will hold what it stands for; such a spec can be printed, not started."""
 
     name: str
     image: str
@@ -57,11 +57,12 @@ class ContainerSpec(Value):
     runtime: str | None = None
     restart: str = "no"
     labels: dict[str, str] = Field(default_factory=dict)
+    revisions: dict[str, str] = Field(default_factory=dict)
 
 
 def spec_hash(spec: ContainerSpec) -> str:
     """Twelve hexadecimal digits that change when anything but the labels and the restart policy does."""
-    content = spec.model_dump(mode="json", exclude={"labels", "restart"})
+    content = spec.model_dump(mode="json", exclude={"labels", "restart", "revisions"})
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -82,20 +83,20 @@ def docker_run_lines(spec: ContainerSpec) -> list[str]:
     lines += [f"-p {shlex.quote(publish_words(entry))}" for entry in spec.publish]
     for name, value in spec.env.items():
         lines.append(f"-e {shlex.quote(name if value is None else f'{name}={value}')}")
-    lines += [f"--mount {mount_words(mount)}" for mount in spec.mounts]
+    lines += [f"--mount {quote_word(mount_text(mount), spec.revisions)}" for mount in spec.mounts]
     lines += [f"--label {shlex.quote(f'{name}={value}')}" for name, value in spec.labels.items()]
     lines.append(f"--entrypoint {shlex.quote(spec.entrypoint)} {shlex.quote(spec.image)}")
-    lines += command_lines(spec.command)
+    lines += command_lines(spec.command, spec.revisions)
     return lines
 
 
-def command_lines(command: tuple[str, ...]) -> list[str]:
+def command_lines(command: tuple[str, ...], revisions: Mapping[str, str]) -> list[str]:
     """The engine's argv, quoted, with one option and its values per line."""
     lines: list[list[str]] = [[]]
     for word in command:
         if word.startswith("--") and lines[-1]:
             lines.append([])
-        lines[-1].append(shlex.quote(word))
+        lines[-1].append(quote_word(word, revisions))
     return [" ".join(words) for words in lines if words]
 
 
@@ -105,33 +106,24 @@ def publish_words(entry: Publish) -> str:
     return f"{address}:{entry.host_port}:{entry.container_port}"
 
 
-def mount_words(mount: Mount) -> str:
-    """The value of ``--mount``, quoted for bash; a revision that is not known yet is read when the command runs."""
+def mount_text(mount: Mount) -> str:
+    """The value of ``--mount``: fields with a comma are quoted as CSV, as Docker reads them."""
     fields = [f"type={mount.type}", f"source={mount.source}", f"target={mount.target}"]
     if mount.read_only:
         fields.append("readonly")
     row = io.StringIO()
     csv.writer(row, lineterminator="").writerow(fields)
-    text = row.getvalue()
-    if mount.revision_file is None or REVISION not in text:
-        return shlex.quote(text)
-    before, _, after = text.partition(REVISION)
-    return f'{shlex.quote(before)}"$(cat {shlex.quote(mount.revision_file)})"{shlex.quote(after)}'
+    return row.getvalue()
 
 
-_EMPTY_LISTS = (
-    "BlkioDeviceReadBps",
-    "BlkioDeviceReadIOps",
-    "BlkioDeviceWriteBps",
-    "BlkioDeviceWriteIOps",
-    "BlkioWeightDevice",
-    "Devices",
-    "Dns",
-    "DnsOptions",
-    "DnsSearch",
-    "Ulimits",
-)
-"""What ``docker run`` sends as an empty list where the API would otherwise keep null."""
+def quote_word(word: str, revisions: Mapping[str, str]) -> str:
+    """A word for bash; what is not known yet is read from its file when the command runs."""
+    for placeholder, file in revisions.items():
+        if placeholder in word:
+            before, _, after = word.partition(placeholder)
+            looked_up = f'"$(cat {shlex.quote(file)})"'
+            return (shlex.quote(before) if before else "") + looked_up + (quote_word(after, revisions) if after else "")
+    return shlex.quote(word)
 
 
 def create_request(spec: ContainerSpec, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from aeonctl.core.base import Value
-from aeonctl.core.container import Mount
+from aeonctl.core.container import REVISION, Mount
 
 
 class Layout(StrEnum):
@@ -75,7 +75,7 @@ def mount_drafter(facts: ModelFacts, target: str) -> Mounted:
     if facts.layout is Layout.SHARED:
         return _mount_hub(facts)
     inside = facts.path.removeprefix(facts.repo_root)
-    path = f"{target}{inside}"
+    path = f"{target}{_named_revision(facts, inside)}"
     mount = Mount(source=facts.repo_root, target=target, read_only=True)
     return Mounted(path, (mount,), "/blobs holds the model's files, so the drafter's links need their own folder")
 
@@ -84,9 +84,20 @@ def _mount_hub(facts: ModelFacts) -> Mounted:
     hub = str(facts.hub_root)
     mount = Mount(source=hub, target=_HUB, read_only=True)
     why = "this hub cache shares its blobs between repositories, so links resolve only below the hub's root"
-    return Mounted(_HUB + facts.path.removeprefix(hub), (mount,), why)
+    return Mounted(_HUB + _named_revision(facts, facts.path.removeprefix(hub)), (mount,), why)
 
 
 def _bind(facts: ModelFacts, source: str, target: str) -> Mount:
-    revision_file = None if facts.present else facts.revision_file
-    return Mount(source=source, target=target, read_only=True, revision_file=revision_file)
+    return Mount(source=_named_revision(facts, source), target=target, read_only=True)
+
+
+def _named_revision(facts: ModelFacts, path: str) -> str:
+    """A path whose unknown revision says whose revision it is, so that two models cannot be mixed up."""
+    return path.replace(REVISION, f"<revision of {facts.repo}>")
+
+
+def unknown_revision(facts: ModelFacts) -> dict[str, str]:
+    """What stands for a revision that is not known yet, and the file that will hold it."""
+    if facts.revision_file is None or REVISION not in facts.path:
+        return {}
+    return {_named_revision(facts, REVISION): facts.revision_file}

@@ -13,7 +13,7 @@ from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_ha
 from aeonctl.core.flags import FlagTable, check_value
 from aeonctl.core.host import Host, Platform, vram_gib
 from aeonctl.core.image import FactsFrom, ImageFacts, pinned
-from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model
+from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
 from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
 from aeonctl.core.rows import Rule, Seat
@@ -286,6 +286,7 @@ def _assemble(
         gpus=gpus,
         runtime=draft.container["runtime"],
         restart=str(draft.container["restart"]),
+        revisions={**unknown_revision(inputs.model), **(unknown_revision(inputs.drafter) if inputs.drafter else {})},
     )
     port = request.port or seat.container.port
     digest = spec_hash(spec)

@@ -193,13 +193,15 @@ def test_a_revision_is_read_when_the_text_runs(side: Side, tmp_path: Path) -> No
     main = hub / "refs" / "main"
     main.parent.mkdir()
     main.write_text("0123abc")
-    unknown = Mount(source=f"{hub}/snapshots/{REVISION}", target="/model", read_only=True, revision_file=str(main))
+    unknown = Mount(source=f"{hub}/snapshots/{REVISION}", target="/model", read_only=True)
     known = Mount(source=str(snapshot), target="/model", read_only=True)
-    spec = spec_of(mounts=(unknown,))
+    words = ("-c", "sleep 1000", f'{{"model":"/drafter/snapshots/{REVISION}"}}')
+    spec = spec_of(mounts=(unknown,), command=words, revisions={REVISION: str(main)})
 
     by_text = side.by_text(spec)
 
-    assert compared(side.by_api(spec.model_copy(update={"mounts": (known,)}))) == compared(by_text)
+    told = {"mounts": (known,), "command": tuple(word.replace(REVISION, "0123abc") for word in words)}
+    assert compared(side.by_api(spec.model_copy(update=told))) == compared(by_text)
 
 
 def test_every_field_of_a_spec_is_in_a_case(tmp_path: Path) -> None:
@@ -214,4 +216,4 @@ def test_every_field_of_a_spec_is_in_a_case(tmp_path: Path) -> None:
         name for name in ContainerSpec.model_fields if all(getattr(spec, name) == getattr(bare, name) for spec in specs)
     }
 
-    assert same == {"image", "entrypoint"}
+    assert same == {"image", "entrypoint", "revisions"}
