@@ -23,6 +23,7 @@ FOREIGN = (DockerException, StreamParseError, RequestException, Urllib3Error, OS
 """Every class that the SDK and what lies under it can raise at us; ``translate`` knows them all."""
 
 _NAME = re.compile(r"name .*is already in use", re.IGNORECASE | re.DOTALL)
+_IMAGE = re.compile(r"no such image|image not known", re.IGNORECASE)
 _PORT = re.compile(r"port is already allocated|address already in use|ports are not available", re.IGNORECASE)
 _GPU = re.compile(
     r"could not select device driver|unknown or invalid runtime name|unknown runtime specified"
@@ -102,7 +103,7 @@ def translate(
 def _refused(error: APIError, doing: str) -> AeonError:
     """The engine answered, and said no."""
     words = str(error.explanation or error)
-    if isinstance(error, ImageNotFound):
+    if isinstance(error, ImageNotFound) or _IMAGE.search(words):
         return HostError(
             "image_missing", f"could not {doing}: no such image here", cause=words, hint="aeonctl pull-image"
         )
