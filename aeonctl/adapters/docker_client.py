@@ -32,23 +32,18 @@ _WORK_SECONDS = 120
 _SSH_BASE = "http://docker-through-ssh:80"
 
 
-def connect(endpoint: Endpoint, environment: Mapping[str, str]) -> tuple[APIClient, SshAdapter | None]:
+def connect(endpoint: Endpoint, through: SshAdapter | None) -> APIClient:
     """A client that speaks the newest API that both sides know. Raises what the SDK raises."""
     try:
-        return _connect(endpoint, environment)
+        first = _client(endpoint, through, OLDEST_API, _ANSWER_SECONDS)
+        offered = str(first.version(api_version=False)["ApiVersion"])
+        version = offered if version_lt(offered, NEWEST_API) else NEWEST_API
+        return _client(endpoint, through, version, _WORK_SECONDS)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, RequestException):
             raise
         message = f"invalid bind address, or no Docker engine there: {error}"
         raise DockerException(message) from error
-
-
-def _connect(endpoint: Endpoint, environment: Mapping[str, str]) -> tuple[APIClient, SshAdapter | None]:
-    adapter = SshAdapter(endpoint.url, environment) if endpoint.is_ssh else None
-    first = _client(endpoint, adapter, OLDEST_API, _ANSWER_SECONDS)
-    offered = str(first.version(api_version=False)["ApiVersion"])
-    version = offered if version_lt(offered, NEWEST_API) else NEWEST_API
-    return _client(endpoint, adapter, version, _WORK_SECONDS), adapter
 
 
 def _client(endpoint: Endpoint, adapter: SshAdapter | None, version: str, timeout: int) -> APIClient:
@@ -120,12 +115,14 @@ class SshConnection(urllib3.connection.HTTPConnection):
 
 
 class _SshPool(urllib3.HTTPConnectionPool):
-    def __init__(self, command: list[str], environment: Mapping[str, str], complaints: IO[bytes]) -> None:
+    def __init__(self, url: str, environment: Mapping[str, str], complaints: IO[bytes]) -> None:
         super().__init__("localhost", maxsize=10)
-        self._arguments = (command, environment, complaints)
+        self._url = url
+        self._environment = environment
+        self._complaints = complaints
 
     def _new_conn(self) -> SshConnection:
-        return SshConnection(*self._arguments)
+        return SshConnection(ssh_command(self._url), self._environment, self._complaints)
 
 
 class SshAdapter(requests.adapters.HTTPAdapter):
@@ -134,7 +131,7 @@ class SshAdapter(requests.adapters.HTTPAdapter):
     def __init__(self, url: str, environment: Mapping[str, str]) -> None:
         super().__init__()
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the adapter
-        self._pool = _SshPool(ssh_command(url), environment, self._complaints)
+        self._pool = _SshPool(url, environment, self._complaints)
 
     def get_connection_with_tls_context(self, *_arguments: Any, **_options: Any) -> urllib3.HTTPConnectionPool:
         """Every request goes through the one pool."""

@@ -40,7 +40,8 @@ class DockerEngines:
         self._environment = environment
         self._home = home
         self._lock = threading.Lock()
-        self._connected: tuple[APIClient, SshAdapter | None] | None = None
+        self._through: SshAdapter | None = None
+        self._client: APIClient | None = None
 
     def describe(self) -> Docker:
         """See ``ports.Engines``."""
@@ -236,18 +237,17 @@ class DockerEngines:
         from aeonctl.adapters import docker_client, docker_errors
 
         endpoint = self._endpoint()
-        adapter: SshAdapter | None = None
         try:
             with self._lock:
-                if self._connected is None:
-                    self._connected = docker_client.connect(endpoint, self._environment)
-                client, adapter = self._connected
-            yield client
+                if self._through is None and endpoint.is_ssh:
+                    self._through = docker_client.SshAdapter(endpoint.url, self._environment)
+                if self._client is None:
+                    self._client = docker_client.connect(endpoint, self._through)
+            yield self._client
         except docker_errors.FOREIGN as error:
-            words = "" if adapter is None else adapter.last_words()
-            raise docker_errors.translate(
-                error, doing, endpoint, docker_errors.surroundings(), last_words=words
-            ) from error
+            words = "" if self._through is None else self._through.last_words()
+            around = docker_errors.surroundings()
+            raise docker_errors.translate(error, doing, endpoint, around, last_words=words) from error
 
 
 class _Log:

@@ -85,6 +85,9 @@ def translate(
     words = tuple(text for text in (last_words.strip(), _words(error)) if text)
     if number in {errno.EACCES, errno.EPERM}:
         return _no_permission(endpoint, around, words)
+    if number == errno.ENOENT and endpoint.is_ssh:
+        hint = "install ssh (Debian, Ubuntu: sudo apt install openssh-client)"
+        return _silence("failed", endpoint, "there is no ssh command here", hint, words)
     if number == errno.ENOENT:
         return _silence("no_socket", endpoint, f"{endpoint.url} does not exist", _start_hint(around), words)
     if number == errno.ECONNREFUSED:
