@@ -118,12 +118,15 @@ class Engines(Protocol):
         """A local image by its own config; None when it is not here. HostError as ``find``."""
 
     def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
-        """Fetch an image. DownloadError image_pull_failed with the engine's or registry's own words."""
+        """Fetch an image. DownloadError image_pull_failed with the engine's or registry's own words, and a ``reason``
+        among its facts: not_found | denied | disk_full | rate_limited | wrong_platform | unreachable | other.
+        HostError as ``find``."""
 
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """Create and start. A container that could be created but not started is removed again.
 
-        HostError name_in_use | port_in_use | nvidia_runtime_missing | docker_*; EngineError start_failed.
+        HostError name_in_use | port_in_use | image_missing | nvidia_runtime_missing | docker_*;
+        EngineError start_failed.
         """
 
     def log(self, name: str, *, follow: bool, tail: int | None = None) -> LogStream:
@@ -137,10 +140,10 @@ class Engines(Protocol):
         """Send SIGTERM or SIGKILL; nothing happens when it is not running."""
 
     def set_restart(self, name: str, policy: str) -> None:
-        """Set the restart policy (``no``, ``unless-stopped``)."""
+        """Set the restart policy (``no``, ``unless-stopped``). EngineError not_running when there is no such engine."""
 
     def remove(self, name: str) -> None:
-        """Remove a stopped engine; nothing happens when there is none."""
+        """Remove a stopped engine; nothing happens when there is none. EngineError still_running when it runs."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from aeonctl.adapters.docker_pull import follow_pull, pull_failed
 from aeonctl.core.container import ContainerSpec, create_request
 from aeonctl.core.host import Docker, DockerFlavor, DockerGpu
 from aeonctl.core.image import ImageFacts, parse_reference
-from aeonctl.errors import DownloadError, EngineError, HostError
+from aeonctl.errors import EngineError, HostError
 from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
 
 if TYPE_CHECKING:
@@ -91,8 +91,6 @@ class DockerEngines:
                 messages = client.pull(name, tag=parts.digest or parts.tag or "latest", stream=True, decode=True)
                 with closing(messages):
                     follow_pull(ref, messages, progress)
-        except DownloadError:
-            raise
         except (HostError, EngineError) as error:
             if error.code in {"docker_unreachable", "docker_permission", "context_not_found"}:
                 raise

@@ -261,6 +261,19 @@ def test_silence_is_described_and_not_raised(url: str, problem: str) -> None:
     assert refusal.value.code == "docker_unreachable"
 
 
+def test_tls_files_are_used(tmp_path: Path) -> None:
+    environment = {"DOCKER_HOST": "tcp://127.0.0.1:1", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(tmp_path)}
+    assert DockerEngines(None, environment, tmp_path).describe().problem == "not_running"
+
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text("not a certificate")
+    with serving(ImageRegistry()) as registry:
+        secured = {**environment, "DOCKER_HOST": f"tcp://{registry.address}"}
+        docker = DockerEngines(None, secured, tmp_path).describe()
+
+    assert (docker.reachable, docker.problem) == (False, "failed")
+
+
 def test_something_else_that_speaks_http(registry: ImageRegistry) -> None:
     docker = engines_at(f"tcp://{registry.address}").describe()
 

@@ -277,6 +277,19 @@ def test_a_failed_start_leaves_nothing(bench: Bench) -> None:
     assert bench.engines.find(spec.name) is None
 
 
+def test_an_image_must_be_here_before_a_start(bench: Bench) -> None:
+    spec = bench.spec(STAYS).model_copy(update={"image": "aeonctl-test/absent:1"})
+    if bench.kit.rehearses:
+        assert bench.engines.start(spec, ENVIRONMENT).image == "aeonctl-test/absent:1"
+        return
+
+    with pytest.raises(HostError) as refusal:
+        bench.engines.start(spec, ENVIRONMENT)
+
+    assert refusal.value.code == "image_missing"
+    assert bench.engines.find(spec.name) is None
+
+
 def test_cpu_time_grows(bench: Bench) -> None:
     spec = bench.spec(Behaviour(burns=True))
     bench.engines.start(spec, ENVIRONMENT)

@@ -74,7 +74,8 @@ class _Engine:
 @dataclass
 class FakeEngines:
     """``ports.Engines``. ``script`` says what a spec will do; ``refuse`` makes starts fail, one entry per start (None
-    lets one through); ``silence`` is raised by everything while it is set."""
+    lets one through); ``silence`` is raised by everything while it is set. Images are here when they are in ``images``,
+    to which a pull adds; with ``rehearsal`` none is needed."""
 
     clock: FakeClock
     script: Callable[[ContainerSpec, Mapping[str, str]], Script] = lambda _spec, _environment: Script()
@@ -121,6 +122,8 @@ class FakeEngines:
         self._speak()
         if spec.name in self._engines:
             raise HostError("name_in_use", f"could not create {spec.name}: the name is taken")
+        if not self.rehearsal and spec.image not in self.images:
+            raise HostError("image_missing", f"could not create {spec.name}: no such image here")
         missing = [mount.source for mount in spec.mounts if mount.source.startswith("/nowhere")]
         if missing:
             raise EngineError("start_failed", f"could not create {spec.name}", cause=missing[0])
