@@ -40,8 +40,8 @@ class Publish(Value):
 
 class ContainerSpec(Value):
     """Everything that decides what a container is. ``env`` maps a name to its value, or to None when the value is
-    handed on from the environment of whoever starts it (secrets). ``revisions`` maps a placeholder in any of the texts to
-    the file that will hold what it stands for; such a spec can be printed, not started."""
+    handed on from the environment of whoever starts it (secrets). ``revisions`` maps a placeholder in any of the texts
+    to the file that will hold what it stands for; such a spec can be printed, not started."""
 
     name: str
     image: str
@@ -124,6 +124,21 @@ def quote_word(word: str, revisions: Mapping[str, str]) -> str:
             looked_up = f'"$(cat {shlex.quote(file)})"'
             return (shlex.quote(before) if before else "") + looked_up + (quote_word(after, revisions) if after else "")
     return shlex.quote(word)
+
+
+_EMPTY_LISTS = (
+    "BlkioDeviceReadBps",
+    "BlkioDeviceReadIOps",
+    "BlkioDeviceWriteBps",
+    "BlkioDeviceWriteIOps",
+    "BlkioWeightDevice",
+    "Devices",
+    "Dns",
+    "DnsOptions",
+    "DnsSearch",
+    "Ulimits",
+)
+"""What ``docker run`` sends as an empty list where the API would otherwise keep null."""
 
 
 def create_request(spec: ContainerSpec, environment: Mapping[str, str]) -> dict[str, Any]:

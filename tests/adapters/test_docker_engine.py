@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -20,6 +20,7 @@ from aeonctl.errors import DownloadError, EngineError, HostError
 from aeonctl.ports import EngineStatus, PullProgress
 from tests.adapters.engine_kits import IMAGE, Behaviour, Bench, docker_kit, shell
 from tests.fakes.image_registry import ImageRegistry, digest, serving
+from tests.real import require
 
 
 @pytest.fixture
@@ -195,9 +196,8 @@ def ssh_that(folder: Path, script: str) -> dict[str, str]:
 
 
 @pytest.mark.docker
-def test_an_engine_behind_ssh(docker_host: str, tmp_path: Path, missing: Callable[[str], NoReturn]) -> None:
-    if shutil.which("docker") is None:
-        missing("there is no docker command here")
+def test_an_engine_behind_ssh(docker_host: str, tmp_path: Path) -> None:
+    require(shutil.which("docker"), "there is no docker command here")
     script = f'echo "$@" >> {tmp_path}/calls; DOCKER_HOST={docker_host} exec docker system dial-stdio'
     engines = engines_at("ssh://me@spark", ssh_that(tmp_path, script))
     spec = ContainerSpec(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from aeonctl.adapters.docker_engine import DockerEngines
 from aeonctl.core.container import REVISION, ContainerSpec, Mount, Publish, docker_run_lines
+from tests.real import require
 
 pytestmark = pytest.mark.docker
 
@@ -60,12 +62,9 @@ class Side:
 
 
 @pytest.fixture
-def side(docker_host: str, missing: Callable[[str], NoReturn]) -> Iterator[Side]:
+def side(docker_host: str) -> Iterator[Side]:
     side = Side(docker_host, {"AEONCTL_TEST_SECRET": 'se"cret $HOME `x`', "AEONCTL_TEST_EMPTY": ""})
-    try:
-        side.docker("version")
-    except FileNotFoundError:
-        missing("there is no docker command here")
+    require(shutil.which("docker"), "there is no docker command here")
     yield side
     for name in side.docker("ps", "--all", "--quiet", "--filter", "name=aeonctl-inspect-").split():
         side.docker("rm", "--force", "--volumes", name)

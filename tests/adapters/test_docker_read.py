@@ -139,7 +139,7 @@ def test_an_image() -> None:
     )
 
     assert (facts.ref, facts.facts_from, facts.digest, facts.arch) == (ref, FactsFrom.LOCAL, ONE, "arm64")
-    assert (facts.sm, facts.cuda, facts.vllm) == (("10.0", "12.0"), "13.0", "0.33.0")
+    assert (facts.sm, facts.ptx, facts.needs_cuda, facts.vllm) == (("10.0", "12.0"), ("12.0",), "13.0", "0.33.0")
     assert (facts.unpacked_bytes, facts.entrypoint) == (21_000_000_000, ("vllm", "serve"))
 
 
