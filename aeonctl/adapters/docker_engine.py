@@ -17,7 +17,8 @@ from aeonctl.adapters import docker_read
 from aeonctl.adapters.docker_endpoint import Endpoint, resolve
 from aeonctl.adapters.docker_pull import follow_pull, pull_failed
 from aeonctl.core.container import ContainerSpec, create_request
-from aeonctl.core.host import Docker, DockerFlavor, DockerGpu
+from aeonctl.core.host import Docker
+from aeonctl.core.hostparse import docker_facts
 from aeonctl.core.image import ImageFacts, parse_reference
 from aeonctl.errors import EngineError, HostError
 from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
@@ -312,25 +313,4 @@ def _silent(error: HostError | EngineError, endpoint: Endpoint | None) -> Docker
         detail="; ".join((error.message, *error.causes)),
         endpoint=endpoint.url if endpoint else None,
         context=context,
-    )
-
-
-# --- until core.hostparse.docker_facts is here ---------------------------------------------------------------------
-
-
-def docker_facts(
-    version: Mapping[str, Any], info: Mapping[str, Any], *, endpoint: str, context: str, hook_present: bool | None
-) -> Docker:
-    """The engine's own words about itself, the few that a first look needs."""
-    return Docker(
-        reachable=True,
-        endpoint=endpoint,
-        context=context,
-        version=version.get("Version"),
-        api_version=version.get("ApiVersion"),
-        flavor=DockerFlavor.DESKTOP if info.get("OperatingSystem") == "Docker Desktop" else DockerFlavor.NATIVE,
-        arch={"x86_64": "amd64", "aarch64": "arm64"}.get(info.get("Architecture", "")),
-        storage_driver=info.get("Driver"),
-        data_root=info.get("DockerRootDir"),
-        gpu=DockerGpu(runtime="nvidia" in (info.get("Runtimes") or {}), hook=hook_present),
     )

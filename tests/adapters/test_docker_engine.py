@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import APIClient
+from docker.errors import ImageNotFound
 
 from aeonctl.adapters.docker_engine import DockerEngines
 from aeonctl.core.container import ContainerSpec
@@ -51,7 +54,7 @@ def test_a_pull_tells_its_bytes_and_gives_the_digest(docker_host: str, registry:
 
         facts = engines.image(registry.ref)
         assert facts is not None
-        assert (facts.facts_from, facts.arch, facts.sm) == (FactsFrom.LOCAL, "amd64", ("12.0",))
+        assert (facts.facts_from, facts.arch, facts.sm) == (FactsFrom.LOCAL, registry.architecture, ("12.0",))
         assert facts.digest == digest(registry.manifest)
         assert engines.image(f"{registry.ref}@{facts.digest}") is not None
         assert steps[-1].done == steps[-1].total > 6_000_000
@@ -301,4 +304,5 @@ def test_the_library_is_imported_at_first_use_only() -> None:
 
 
 def remove_image(url: str, ref: str) -> None:
-    subprocess.run(["docker", "--host", url, "image", "rm", ref], check=False, capture_output=True)
+    with contextlib.suppress(ImageNotFound), contextlib.closing(APIClient(url)) as client:
+        client.remove_image(ref)

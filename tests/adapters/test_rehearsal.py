@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from aeonctl.adapters.rehearsal_argv import process_argv, process_environment
 from aeonctl.core.container import ContainerSpec, Mount, Publish
 from aeonctl.errors import EngineError, HostError
 from aeonctl.ports import EngineStatus
-from tests.adapters.engine_kits import ENVIRONMENT, Behaviour, Bench, rehearsal_kit
+from tests.adapters.engine_kits import ENVIRONMENT, Behaviour, Bench, RealKit, rehearsal_kit
 
 
 @pytest.fixture
@@ -202,6 +203,43 @@ def test_a_taken_port_of_ipv6(bench: Bench) -> None:
             bench.engines.start(spec, ENVIRONMENT)
 
     assert refusal.value.code == "port_in_use"
+
+
+def test_the_rehearsal_engine_itself_where_the_container_was_to_be(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"], "max_position_embeddings": 4096}')
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    bench = Bench(RealKit(Rehearsal(tmp_path / "state"), None, rehearses=True))
+    spec = bench.spec(Behaviour(), port=port).model_copy(
+        update={
+            "command": ("serve", "/models/m", "--port", "8000", "--host", "0.0.0.0"),
+            "mounts": (Mount(source=str(model), target="/models/m", read_only=True),),
+        }
+    )
+    try:
+        bench.engines.start(spec, {**os.environ, "AEONCTL_REHEARSE_SPEED": "0"})
+        log = b""
+        for piece in bench.engines.log(spec.name, follow=True):
+            log += piece
+            if b"Application startup complete." in log:
+                break
+        else:
+            pytest.fail(log.decode())
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as reply:
+            assert reply.status == 200
+        assert (bench.engines.cpu_seconds(spec.name) or 0) > 0
+
+        bench.engines.signal(spec.name, "SIGTERM")
+
+        bench.until(lambda: exited(bench, spec.name))
+        record = bench.engines.find(spec.name)
+        assert record is not None
+        assert record.exit_code == 0
+    finally:
+        bench.clear()
 
 
 def spec_of(*command: str, **more: Any) -> ContainerSpec:

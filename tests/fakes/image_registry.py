@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import platform
 import random
 import tarfile
 import threading
@@ -37,11 +38,12 @@ class ImageRegistry:
     """Serves ``REPOSITORY:1``. ``blobs`` may be emptied or changed to break it."""
 
     repository = "aeonctl-test/pulled"
+    architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
     def __init__(self) -> None:
         layers = [_layer(3_000_000, name) for name in ("one", "two")]
         config = {
-            "architecture": "amd64",
+            "architecture": self.architecture,
             "os": "linux",
             "config": {"Env": ["TORCH_CUDA_ARCH_LIST=12.0"], "Cmd": ["/x"]},
             "rootfs": {"type": "layers", "diff_ids": [inside for _, inside in layers]},
