@@ -41,6 +41,7 @@ class DockerEngines:
         self._environment = environment
         self._home = home
         self._lock = threading.Lock()
+        self._settled: Endpoint | None = None
         self._through: SshAdapter | None = None
         self._client: APIClient | None = None
 
@@ -107,13 +108,13 @@ class DockerEngines:
             self._check_gpus(spec, ident)
             with self._door(f"start {spec.name}") as client:
                 client.start(ident)
+            record = self.find(ident)
+            if record is None:
+                raise EngineError("start_failed", f"{spec.name} was removed while it started", hint="aeonctl status")
             started = True
         finally:
             if not started:
                 self._discard(ident)
-        record = self.find(ident)
-        if record is None:
-            raise EngineError("start_failed", f"{spec.name} was removed while it started", hint="aeonctl status")
         return record
 
     def log(self, name: str, *, follow: bool, tail: int | None = None) -> LogStream:
@@ -228,7 +229,10 @@ class DockerEngines:
         return inspected
 
     def _endpoint(self) -> Endpoint:
-        return resolve(self._host, self._environment, self._home)
+        """Settled once: a run that began with one engine ends with it."""
+        if self._settled is None:
+            self._settled = resolve(self._host, self._environment, self._home)
+        return self._settled
 
     @contextmanager
     def _door(self, doing: str) -> Iterator[APIClient]:
