@@ -22,6 +22,8 @@ pytestmark = pytest.mark.docker
 
 IMAGE = "aeonctl-test/busybox:1"
 SLEEP = ("-c", "sleep 300")
+OURS = f"aeonctl-inspect-{uuid.uuid4().hex[:8]}"
+"""How every container and volume of this run begins: another run may use the same engine."""
 IGNORED = {
     "Config.Hostname": "the engine makes it of the first digits of the container's own id",
 }
@@ -66,9 +68,9 @@ def side(docker_host: str) -> Iterator[Side]:
     side = Side(docker_host, {"AEONCTL_TEST_SECRET": 'se"cret $HOME `x`', "AEONCTL_TEST_EMPTY": ""})
     require(shutil.which("docker"), "there is no docker command here")
     yield side
-    for name in side.docker("ps", "--all", "--quiet", "--filter", "name=aeonctl-inspect-").split():
+    for name in side.docker("ps", "--all", "--quiet", "--filter", f"name={OURS}").split():
         side.docker("rm", "--force", "--volumes", name)
-    for name in side.docker("volume", "ls", "--quiet", "--filter", "name=aeonctl-inspect-").split():
+    for name in side.docker("volume", "ls", "--quiet", "--filter", f"name={OURS}").split():
         side.docker("volume", "rm", name)
 
 
@@ -89,7 +91,7 @@ def compared(inspected: dict[str, Any]) -> list[str]:
 
 def spec_of(**more: Any) -> ContainerSpec:
     values: dict[str, Any] = {
-        "name": f"aeonctl-inspect-{uuid.uuid4().hex[:12]}",
+        "name": f"{OURS}-{uuid.uuid4().hex[:8]}",
         "image": IMAGE,
         "entrypoint": "sh",
         "command": SLEEP,
@@ -153,8 +155,8 @@ def cases() -> dict[str, Callable[[Path], ContainerSpec]]:
             mounts=(
                 Mount(source=str(odd_folder(tmp)), target="/models/a, b"),
                 Mount(source=str(tmp), target="/cache", read_only=True),
-                Mount(type="volume", source="aeonctl-inspect-volume", target="/root/.cache/vllm"),
-                Mount(type="volume", source="aeonctl-inspect-kept", target="/kept", read_only=True),
+                Mount(type="volume", source=f"{OURS}-volume", target="/root/.cache/vllm"),
+                Mount(type="volume", source=f"{OURS}-kept", target="/kept", read_only=True),
             )
         ),
         "publish": lambda _tmp: spec_of(

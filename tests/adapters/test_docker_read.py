@@ -131,7 +131,7 @@ def test_an_image() -> None:
             "Size": 21_000_000_000,
             "RepoDigests": [f"vllm/vllm-openai@{ONE}"],
             "Config": {
-                "Env": ["TORCH_CUDA_ARCH_LIST=10.0 12.0+PTX", "CUDA_VERSION=13.0.1"],
+                "Env": ["TORCH_CUDA_ARCH_LIST=10.0 12.0+PTX", "NVIDIA_REQUIRE_CUDA=cuda>=13.0"],
                 "Labels": None,
                 "Entrypoint": ["vllm", "serve"],
             },
