@@ -70,8 +70,8 @@ def _dispatch(invocation: Invocation, printer: Output, ports: Ports | None) -> O
         result = command.main(list(invocation.words), prog_name="aeonctl", standalone_mode=False, obj=session)
     except typer.TyperException as error:
         raise _usage(error) from error
-    except typer.Abort as error:
-        raise KeyboardInterrupt from error
+    if result == ExitCode.INTERRUPTED:  # typer's answer to Ctrl-C
+        raise KeyboardInterrupt
     return result if isinstance(result, Outcome) else None
 
 

@@ -18,8 +18,8 @@ _STEP = 10
 """Percent between two lines of a download where there is no terminal."""
 
 
-def say_plan(plan: Plan, output: Output, *, explain: bool = False) -> None:
-    """What was changed and why, what to know, and what is waived."""
+def say_plan(plan: Plan, output: Output, *, explain: bool = False, advice: bool = True) -> None:
+    """What was changed and why, what to know, and what is waived; the seat's own advice only where it is looked for."""
     if explain:
         output.say(f"{plan.seat}: {plan.title}")
     for decision in plan.decisions:
@@ -28,7 +28,8 @@ def say_plan(plan: Plan, output: Output, *, explain: bool = False) -> None:
         output.say(f"         {decision.why}" + (f" ({decision.source})" if explain else ""))
     for remark in plan.warnings:
         if remark.rule == ADVISORY:
-            output.say(f"{output.style('note', 'hint')}: {remark.message}")
+            if advice:
+                output.say(f"{output.style('note', 'hint')}: {remark.message}")
             continue
         output.warn(f"{remark.message} [{remark.rule}]")
         if remark.remedy:
@@ -62,7 +63,7 @@ class LineReporter:
 
     def planned(self, plan: Plan) -> None:
         """See Reporter."""
-        say_plan(plan, self._output)
+        say_plan(plan, self._output, advice=False)
 
     def pulling(self, ref: str, step: PullProgress) -> None:
         """See Reporter."""
@@ -134,9 +135,9 @@ class TerminalReporter(LineReporter):
             self._bars.stop()
             self._bars = None
         self._tasks.clear()
-        if self._phase:
+        if self._phase and self._phase != "ready":
             self._finish_phase(self._elapsed)
-            self._phase = ""
+        self._phase = ""
 
     def _finish_phase(self, elapsed: float) -> None:
         phase, took = self._phase, elapsed - self._began
