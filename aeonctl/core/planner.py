@@ -172,12 +172,12 @@ def _publish(draft: Draft, inputs: Inputs) -> tuple[Draft, tuple[Publish, ...]]:
         before = show_value(draft.options.look("host"))
         options = draft.options.with_value("host", LOOPBACK)
         return _decide(replace(draft, options=options), "--host", before, LOOPBACK, "loopback", _LOOPBACK_WHY), ()
-    everywhere = f"{container.port}:{container.port}"
-    published = f"{address}:{port}:{container.port}"
+    shown = f"{container.port}:{container.port}"
+    if not request.lan:
+        before, shown = shown, f"{address}:{shown}"
+        draft = _decide(draft, "publish", before, shown, "loopback", _LOOPBACK_WHY)
     if port != container.port:
-        draft = _decide(draft, "publish", everywhere, published, "--port", YOU)
-    elif not request.lan:
-        draft = _decide(draft, "publish", everywhere, published, "loopback", _LOOPBACK_WHY)
+        draft = _decide(draft, "publish", shown, f"{address}:{port}:{container.port}", "--port", YOU)
     return draft, (Publish(host_ip=address, host_port=port, container_port=container.port),)
 
 
