@@ -61,6 +61,7 @@ def plan(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    form: opt.Format = opt.PlanFormat.DOCKER,
     explain: Annotated[bool, typer.Option("--explain", help="Say why, and from where, for every value.")] = False,
 ) -> Outcome:
     """Print the docker run that starts the same container as up would; nothing is started or fetched."""

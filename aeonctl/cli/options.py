@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+
+class PlanFormat(StrEnum):
+    """The forms in which a plan can be printed."""
+
+    DOCKER = "docker"
+
+
 Seat = Annotated[str, typer.Option("--seat", help="A seat: quality, speed … for the card present, or CARD/NAME.")]
-MaybeSeat = Annotated[str | None, typer.Option("--seat", help="A seat, by name or as CARD/NAME.")]
+Maybe
+
+
+class PlanFormat(StrEnum):
+    """The forms in which a plan can be printed."""
+
+    DOCKER = "docker"
+
+
+Seat = Annotated[str | None, typer.Option("--seat", help="A seat, by name or as CARD/NAME.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of vllm serve: OPT=VALUE, or OPT.KEY=VALUE inside JSON. Repeatable."),
@@ -31,6 +48,7 @@ Offline = Annotated[bool, typer.Option("--offline", help="Never open a connectio
 Timeout = Annotated[float | None, typer.Option("--timeout", min=1, help="Seconds for the whole boot; default: none.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return as soon as the container has started.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Stop and replace an engine of ours with the same name.")]
+Format = Annotated[PlanFormat, typer.Option("--format", help="The form of the printed command.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on until the engine ends.")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Only the last lines.")]

@@ -53,7 +53,7 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
     from aeonctl.workflows.ask import Asked
 
     rehearse = params.get("rehearse")
-    if rehearse and session.invocation.as_host:
+    if rehearse and session.invocation.as_given:
         raise UsageError(
             "rehearse_and_as", "--rehearse names the host already", cause="--as was given too", hint="leave --as out"
         )

@@ -120,7 +120,8 @@ def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Report
     """The same engine runs already: follow its boot to the end, without owning it."""
     report.note(f"engine {plan.container.name} already runs this very plan")
     if how.detach:
-        return Up(plan, "starting", already=True)
+        reply = ports.http.get(f"{plan.url}/health", timeout=2.0)
+        return Up(plan, "ready" if reply is not None and reply.status == 200 else "starting", already=True)
     watched = _watch(plan, how, engines, ports, report, boot_knowledge(ports.profiles.read))
     return Up(watched.plan, watched.phase, already=True, answer=watched.answer, kv_tokens=watched.kv_tokens)
 
@@ -204,7 +205,10 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
         record = engines.find(plan.container.name)
         if record is not None and _same_spec(record, plan):
             kept = keep_log(record.name, engines, ports)
-            stop_engine(record, engines, ports, report, grace=0.0)
+            try:
+                stop_engine(record, engines, ports, report, grace=0.0)
+            except KeyboardInterrupt:  # an impatient second Ctrl-C must not leave it half-stopped
+                stop_engine(record, engines, ports, report, grace=0.0)
             if isinstance(error, AeonError) and kept is not None:
                 error.causes = (*error.causes, f"its log is kept in {kept}")
         raise
@@ -232,7 +236,9 @@ def _watch(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Repor
     """Follow the boot, then ask the first question: ready means that a completion came back."""
     boot = BootFollower(plan, engines, ports, report, knowledge, how.timeout).follow()
     before = ports.clock.now()
+    report.booting("first answer", "", boot.seconds)
     answer = smoke(plan, engines, ports, knowledge)
+    report.settle()
     phases = {**boot.phases, "first answer": round(ports.clock.now() - before, 2)}
     tokens = boot.facts.kv_tokens or kv_tokens(plan, ports)
     return Up(plan, "ready", boot=boot, answer=answer, kv_tokens=tokens, phases=phases)
