@@ -15,16 +15,7 @@ class PlanFormat(StrEnum):
 
 
 Seat = Annotated[str, typer.Option("--seat", help="A seat: quality, speed … for the card present, or CARD/NAME.")]
-Maybe
-
-
-class PlanFormat(StrEnum):
-    """The forms in which a plan can be printed."""
-
-    DOCKER = "docker"
-
-
-Seat = Annotated[str | None, typer.Option("--seat", help="A seat, by name or as CARD/NAME.")]
+MaybeSeat = Annotated[str | None, typer.Option("--seat", help="A seat, by name or as CARD/NAME.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of vllm serve: OPT=VALUE, or OPT.KEY=VALUE inside JSON. Repeatable."),
