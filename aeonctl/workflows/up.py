@@ -82,6 +82,8 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
         plan = plan_for(asked, ports, catalog)
         refuse(plan)
         report.planned(plan)
+        if plan.recorded_host and not plan.rehearsal:
+            report.warn(f"this is planned for the recorded host {plan.host}, and started on this machine")
         engines = engines_for(asked, ports)
         existing = engines.find(plan.container.name)
         if existing is not None and _same(existing, plan):
