@@ -77,6 +77,9 @@ def _image_facts(image: ImageFacts, host: Host, choice: Choice) -> dict[str, Any
         "image.cpu_only": image.cpu_only,
         "image.advice": image.advice.get(str(gpu.sm) if gpu else "", _ADVICE),
         "image.facts_from": image.facts_from,
+        "image.digest": image.digest,
+        "image.tag_digest": image.tag_digest,
+        "image.digest_moved": None if image.digest is None else image.tag_digest is not None,
     }
 
 

@@ -12,7 +12,7 @@ from aeonctl.core.compat import facts_of
 from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_hash
 from aeonctl.core.flags import FlagTable, check_value
 from aeonctl.core.host import Host, Platform, vram_gib
-from aeonctl.core.image import FactsFrom, ImageFacts, pinned
+from aeonctl.core.image import ImageFacts, pinned
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
 from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
@@ -274,7 +274,7 @@ def _assemble(
     model_words = (mounting.served,) if seat.model.positional else ()
     spec = ContainerSpec(
         name=request.name or seat.container.name,
-        image=image.ref if image.facts_from is FactsFrom.LOCAL else pinned(image.ref, image.digest),
+        image=pinned(image.ref, image.digest),
         entrypoint="vllm",
         command=("serve", *model_words, *draft.options.argv()),
         env=dict(draft.env),
