@@ -119,8 +119,16 @@ class Engines(Protocol):
 
     def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
         """Fetch an image. DownloadError image_pull_failed with the engine's or registry's own words, and a ``reason``
-        among its facts: not_found | denied | disk_full | rate_limited | wrong_platform | unreachable | other.
-        HostError as ``find``."""
+        among its facts: not_found | denied | disk_full | rate_limited | wrong_platform | corrupt | registry_failed |
+        unreachable | other. HostError as ``find``.
+
+        ``progress`` is called at least about once a second, also when nothing moves; whatever it raises ends the pull.
+        A reference with a tag and a digest gets the tag, too. An image of another architecture than the engine's is
+        removed again.
+        """
+
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The layers of each local image by their diff ids, lowest first. HostError as ``find``."""
 
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """Create and start. A container that could be created but not started is removed again.
@@ -148,11 +156,15 @@ class Engines(Protocol):
 
 @dataclass(frozen=True)
 class PullProgress:
-    """One step of a pull: a phase (``download``, ``extract``), bytes done and in total (0 when unknown)."""
+    """One step of a pull: a phase (``download``, ``extract``), bytes done and in total (0 when unknown).
+
+    ``messages`` counts what the engine has said so far: the same number twice means silence.
+    """
 
     phase: str
     done: int
     total: int
+    messages: int = 0
 
 
 @dataclass(frozen=True)

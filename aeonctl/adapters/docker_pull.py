@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import queue
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 from aeonctl.errors import DownloadError
 from aeonctl.ports import PullProgress
@@ -44,6 +47,18 @@ _REASONS = (
         "denied",
         "the registry denies access, or there is no such image (it does not say which)",
         "check the name; for a private image: docker login REGISTRY",
+    ),
+    _Reason(
+        r"verification failed for digest|unexpected (?:commit )?digest|digest mismatch",
+        "corrupt",
+        "what the registry sent is not what its digest promises",
+        "try again; if it stays so, the registry or a proxy in between is broken, and its owner should know",
+    ),
+    _Reason(
+        r"unexpected HTTP status:? 5\d\d|unexpected status.*: 5\d\d|\b50[0234] (?:Internal|Bad|Service|Gateway)",
+        "registry_failed",
+        "the registry has trouble of its own",
+        "try again in some minutes: layers that came stay",
     ),
     _Reason(
         r"manifest unknown|manifest for .* not found|name unknown|not found|no such image",
@@ -121,13 +136,70 @@ class PullTally:
         return self.download if phase == "download" else self.extract
 
 
-def follow_pull(ref: str, messages: Iterable[Mapping[str, Any]], progress: Callable[[PullProgress], None]) -> None:
-    """Read the stream to its end. DownloadError image_pull_failed when a message says so."""
-    tally = PullTally()
+class Closable(Iterator[Mapping[str, Any]], Protocol):
+    """A stream of messages that another thread can end."""
+
+    def close(self) -> None:
+        """Whoever waits for the next message gets the end."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """The stream is over, maybe by an error."""
+
+    error: BaseException | None
+
+
+def ticking(
+    stream: Closable, foreign: tuple[type[BaseException], ...], tick: float = 1.0
+) -> Generator[Mapping[str, Any] | None]:
+    """The messages as they come, and None after every ``tick`` seconds without one. Closing this closes the stream, so
+    that the engine gives the pull up. An error of a ``foreign`` kind is raised here."""
+    messages: queue.SimpleQueue[Mapping[str, Any] | _End] = queue.SimpleQueue()
+
+    def read() -> None:
+        error: BaseException | None = None
+        try:
+            for message in stream:
+                messages.put(message)
+        except foreign as raised:
+            error = raised
+        finally:
+            messages.put(_End(error))
+
+    threading.Thread(target=read, name="image pull", daemon=True).start()
+    try:
+        while True:
+            try:
+                message = messages.get(timeout=tick)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(message, _End):
+                if message.error is not None:
+                    raise message.error
+                return
+            yield message
+    finally:
+        with suppress(*foreign, AttributeError):  # it may have ended and be closed already
+            stream.close()
+
+
+def follow_pull(
+    ref: str, messages: Iterable[Mapping[str, Any] | None], progress: Callable[[PullProgress], None]
+) -> None:
+    """Read the stream to its end; None is a while without a message, at which the last step is told again.
+    DownloadError image_pull_failed when a message says so."""
+    tally, count, last = PullTally(), 0, PullProgress("download", 0, 0)
     for message in messages:
+        if message is None:
+            progress(replace(last, messages=count))
+            continue
+        count += 1
         if "error" in message or "errorDetail" in message:
             detail = message.get("errorDetail") or {}
             raise pull_failed(ref, str(detail.get("message") or message.get("error")))
         step = tally.add(message)
         if step is not None:
-            progress(step)
+            last = replace(step, messages=count)
+            progress(last)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from aeonctl.adapters.registry_http import Body, RegistryHttp, docker_login
+from aeonctl.adapters.registry_http import Body, RegistryHttp, docker_folder, docker_login
 from aeonctl.core.image import FactsFrom, ImageConfig, ImageFacts, Layer, facts_from_config, is_digest, parse_reference
 from aeonctl.errors import DownloadError
 
@@ -31,8 +31,7 @@ class OciRegistry:
         """``timeout`` is in seconds, for connecting and between two pieces of an answer."""
         self.bytes_moved = 0
         self._timeout = timeout
-        folder = environment.get("DOCKER_CONFIG")
-        self._docker = Path(folder) if folder else (home or Path(environment.get("HOME") or Path.home())) / ".docker"
+        self._docker = docker_folder(environment, home or Path(environment.get("HOME") or Path.home()))
 
     def image(self, ref: str, arch: str | None) -> ImageFacts:
         """What the registry says of ``ref`` for ``linux/arch``.
@@ -50,9 +49,7 @@ class OciRegistry:
             self.bytes_moved += http.bytes_moved
         return facts.model_copy(update={"bytes_moved": http.bytes_moved})
 
-    def _ask(
-        self, http: RegistryHttp, ref: str, digest: str | None, tag: str | None, arch: str | None
-    ) -> ImageFacts:
+    def _ask(self, http: RegistryHttp, ref: str, digest: str | None, tag: str | None, arch: str | None) -> ImageFacts:
         top = http.document(f"manifests/{digest or tag or 'latest'}", accept=_ACCEPT, digest=digest)
         if _is_index(top):
             return self._from_index(http, ref, top, arch)

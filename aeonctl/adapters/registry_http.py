@@ -265,6 +265,22 @@ def _reason(error: BaseException) -> str:
         inner = following
 
 
+def docker_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """Where Docker's client keeps its configuration: ``$DOCKER_CONFIG``, by default ``~/.docker``."""
+    named = environment.get("DOCKER_CONFIG")
+    return Path(named) if named else home / ".docker"
+
+
+def engine_login(folder: Path, registry: str) -> dict[str, str]:
+    """``docker_login`` as an engine takes it with a pull; empty for anyone."""
+    login = docker_login(folder, registry)
+    if login is None:
+        return {}
+    if login.identity_token:
+        return {"identitytoken": login.identity_token}
+    return {"username": login.username, "password": login.password}
+
+
 def docker_login(folder: Path, registry: str) -> Credentials | None:
     """What ``docker login`` stored for ``registry`` under Docker's configuration folder, its credential helpers
     included; None when there is nothing, or nothing that can be read (the registry then says whether it matters)."""

@@ -27,6 +27,8 @@ def up(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    check: opt.Check = False,
+    frozen: opt.Frozen = False,
     timeout: opt.Timeout = None,
     detach: opt.Detach = False,
     replace: opt.Replace = False,
