@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -200,7 +201,7 @@ class RegistryHttp:
             raise DownloadError(
                 "registry_failed",
                 f"{self._reference.registry} has trouble of its own",
-                cause=f"{self._base}/{path} answered {status}",
+                cause=f"{response.url.partition('?')[0]} answered {status}",
                 hint="try again in some minutes; nothing was pulled, and nothing here is at fault",
                 registry=self._reference.registry,
             )
@@ -228,10 +229,14 @@ class RegistryHttp:
         )
 
     def _unreachable(self, error: Exception) -> DownloadError:
+        reason = _reason(error)
+        slow = "timed out" in reason
         return DownloadError(
             "registry_unreachable",
-            f"nothing answers at {self._reference.registry}",
-            cause=_reason(error),
+            f"{self._reference.registry} does not answer in time"
+            if slow
+            else f"nothing answers at {self._reference.registry}",
+            cause=f"no byte came for {self._timeout:g} s" if slow else reason,
             hint="check the network and HTTPS_PROXY; with an image that is here already, add --offline",
             registry=self._reference.registry,
         )
@@ -261,7 +266,7 @@ def _reason(error: BaseException) -> str:
             else next((value for value in inner.args if isinstance(value, BaseException)), None)
         )
         if following is None:
-            return str(inner).rpartition(">: ")[2] or type(inner).__name__
+            return re.sub(r"^.*?(?:>|\)): ", "", str(inner)) or type(inner).__name__
         inner = following
 
 

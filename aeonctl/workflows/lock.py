@@ -49,7 +49,7 @@ def lock(asked: Asked, ports: Ports) -> Locked:
         raise RefusedError(
             "lock_incomplete",
             f"{plan.seat} cannot be locked yet",
-            cause=missing,
+            cause=(*missing, *plan.image.notes),
             hint=f"aeonctl pull-model --seat {plan.seat}, and aeonctl pull-image --seat {plan.seat}",
             seat=plan.seat,
         )
