@@ -37,16 +37,22 @@ _REASONS = (
         "docker image ls, docker image rm IMAGE, docker system df",
     ),
     _Reason(
-        r"toomanyrequests|rate limit",
+        r"toomanyrequests|rate limit|HTTP 429",
         "rate_limited",
         "the registry limits how often this address may pull",
         "docker login, or wait an hour",
     ),
     _Reason(
-        r"denied|unauthorized|authentication required|no basic auth|pull access|forbidden",
+        r"denied|unauthorized|authentication required|no basic auth|pull access|forbidden|HTTP 40[13]",
         "denied",
         "the registry denies access, or there is no such image (it does not say which)",
         "check the name; for a private image: docker login REGISTRY",
+    ),
+    _Reason(
+        r"unknown blob|blob unknown",
+        "corrupt",
+        "the registry lacks a part that the image's own manifest names",
+        "try again; if it stays so, the image must be pushed again by its maker",
     ),
     _Reason(
         r"verification failed for digest|unexpected (?:commit )?digest|digest mismatch",
@@ -68,7 +74,7 @@ _REASONS = (
     ),
     _Reason(
         r"i/o timeout|timeout|deadline exceeded|TLS handshake|no such host|connection refused|connection reset"
-        r"|network is unreachable|server misbehaving|unexpected EOF|\bEOF\b|dial tcp",
+        r"|network is unreachable|server misbehaving|unexpected EOF|\bEOF\b|dial tcp|byte range request",
         "unreachable",
         "the registry did not answer the Docker engine",
         "check the network and the proxy of the Docker engine, then try again: layers that came stay",

@@ -63,6 +63,8 @@ def plan(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    check: opt.Check = False,
+    frozen: opt.Frozen = False,
     form: opt.Format = opt.PlanFormat.DOCKER,
     explain: Annotated[bool, typer.Option("--explain", help="Say why, and from where, for every value.")] = False,
 ) -> Outcome:

@@ -1,7 +1,11 @@
-"""Faults while a real engine pulls: what the user sees, and that no image is left."""
+"""Faults while a real engine pulls: what the user sees, and that no image is left.
+
+An engine tries a layer five times, with longer pauses each time, so this takes a minute.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,11 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from aeonctl.errors import DownloadError
 from tests.adapters import real_registry
 from tests.fakes.fault_proxy import Fault, faulty
 from tests.real import require
 from tests.workflows.fault_report import Row, assert_reported, row
-from tests.workflows.image_desk import PLAIN, SPARK, Desk
+from tests.workflows.image_desk import PLAIN, SPARK, Desk, Said
 
 pytestmark = pytest.mark.docker
 
@@ -27,12 +32,20 @@ class Case(NamedTuple):
     keep: float = 1.0
     stall: bool = False
     bytes_changed: bool = False
+    said: str = ""
+
+    def fault(self, path: str) -> Fault:
+        body = json.dumps({"errors": [{"code": self.said, "message": self.said}]}).encode() if self.said else None
+        return Fault(path, self.status, keep=self.keep, stall=self.stall, bytes_changed=self.bytes_changed, body=body)
 
 
 CASES = (
+    Case("layer: 401", "denied", status=401, said="UNAUTHORIZED"),
     Case("layer: 403", "denied", status=403),
-    Case("layer: 404", "not_found", status=404),
+    Case("layer: 404", "corrupt", status=404, said="BLOB_UNKNOWN"),
     Case("layer: 429", "rate_limited", status=429),
+    Case("layer: 500, and again each time that the engine tries", "registry_failed", status=500),
+    Case("layer: body cut short, each time", "unreachable", keep=0.5),
     Case("layer: other bytes than its digest", "corrupt", bytes_changed=True),
     Case("layer: stalls half-way (--timeout 2)", "stalled", keep=0.5, stall=True),
 )
@@ -53,7 +66,7 @@ def test_the_report_of_faults_in_a_pull(push: real_registry.PushTo, tmp_path: Pa
         layer = push.layers_of(repository, manifest["digest"])[0]
         desk = Desk(tmp_path / str(index), docker_host)
         with faulty(push.address) as proxy:
-            proxy.fault = Fault(layer, case.status, keep=case.keep, stall=case.stall, bytes_changed=case.bytes_changed)
+            proxy.fault = case.fault(layer)
             ref = f"{proxy.address}/{repository}:v1"
             said = desk.say("pull-image", ref, *(["--timeout", "2"] if case.stall else []))
         assert (said.code, said.error["code"], said.error["reason"]) == (6, "image_pull_failed", case.reason), said
@@ -68,9 +81,6 @@ def test_the_report_of_faults_in_a_pull(push: real_registry.PushTo, tmp_path: Pa
 
 def _wrong_platform(push: real_registry.PushTo, folder: Path, docker_host: str) -> Row:
     """The engine itself takes a single manifest of any architecture: it is removed again."""
-    from aeonctl.errors import DownloadError
-    from tests.workflows.image_desk import Said
-
     digest = push.pullable("images-test/arm64", SPARK, "v1")["digest"]
     desk = Desk(folder / "arm64", docker_host)
     ref = f"{push.address}/images-test/arm64:v1@{digest}"
