@@ -40,7 +40,11 @@ def tar_layer(files: dict[str, bytes], *, mode: int = 0o755) -> tuple[bytes, str
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), mode
             tar.addfile(entry, io.BytesIO(content))
-    plain = archive.getvalue()
+    return packed(archive.getvalue())
+
+
+def packed(plain: bytes) -> tuple[bytes, str]:
+    """A layer's tar archive as a registry keeps it, and its diff id."""
     return gzip.compress(plain, compresslevel=1, mtime=0), f"sha256:{hashlib.sha256(plain).hexdigest()}"
 
 

@@ -48,9 +48,9 @@ def assert_reported(title: str, rows: Sequence[Row]) -> None:
     lines += [f"| {' | '.join(one)} |" for one in rows]
     table = "\n".join(lines) + "\n"
     text = REPORT.read_text(encoding="utf-8") if REPORT.exists() else ""
-    section = re.compile(rf"(## {re.escape(title)}\n\n)(?:\|.*\n)*\n?")
+    section = re.compile(rf"(## {re.escape(title)}\n)\n*(?:\|.*\n)*\n?")
     assert section.search(text), f"{REPORT} has no section {title!r}"
-    written = section.sub(lambda match: f"{match[1]}{table}\n", text).rstrip("\n") + "\n"
+    written = section.sub(lambda match: f"{match[1]}\n{table}\n", text).rstrip("\n") + "\n"
     if os.environ.get(WRITE) == "1":
         REPORT.write_text(written, encoding="utf-8")
         text = written
