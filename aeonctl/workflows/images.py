@@ -36,7 +36,8 @@ def image_facts(
         return facts if asked.request.image is None else _renamed(facts, asked.request.image)
     if parts is not None:
         ref, digest = parts.image.ref, parts.image.digest
-        return _local(ref, digest, host, ports, catalog) or facts_of_ref(f"{ref}@{digest}", catalog)
+        held = facts_of_ref(ref, catalog).model_copy(update={"digest": digest})
+        return _local(ref, digest, host, ports, catalog) or held
     if asked.request.image is not None:
         return _of_user(asked, asked.request.image, host, ports, catalog)
     if asked.check_image:

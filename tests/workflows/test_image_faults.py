@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.adapters import real_registry
+from tests.adapters.answers import Answer
 from tests.fakes.fault_proxy import Fault, FaultProxy, faulty
 from tests.fakes.token_server import TokenServer
 from tests.real import require
@@ -134,12 +135,13 @@ def _token_faults(folder: Path) -> list[Row]:
             assert (
                 desk.say(*ask).error["code"] == "image_incompatible"
             )  # read with a token, and refused for its platform
-            for name, answer, code in (
+            broken: tuple[tuple[str, Answer, str], ...] = (
                 ("token server: 401", (401, {}, b""), "image_denied"),
                 ("token server: 429", (429, {}, b""), "registry_rate_limited"),
                 ("token server: 503", (503, {}, b""), "registry_failed"),
                 ("token server: no token in its answer", (200, {}, b"{}"), "registry_failed"),
-            ):
+            )
+            for name, answer, code in broken:
                 tokens.answer_instead = answer
                 said = desk.say(*ask)
                 assert (said.code, said.error["code"]) == (6, code), (name, said)

@@ -47,7 +47,7 @@ def engine(docker_host: str) -> Iterator[docker.DockerClient]:
     yield client
     for image in client.images.list(all=True):
         if image.id not in before and any("/images-test/" in name for name in _names(image.attrs)):
-            client.images.remove(image.id, force=True)
+            client.images.remove(str(image.id), force=True)
     client.close()
 
 

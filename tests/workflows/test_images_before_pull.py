@@ -148,9 +148,9 @@ def test_a_silent_registry_is_a_warning_in_plan_and_the_end_in_up(desk: FakeDesk
         said = desk.say(*words)
         assert said.code == 0
         assert any("nothing answers" in warning["message"] for warning in said.data["plan"]["warnings"]), words
-    for words in (("up", *SEAT), ("up", *SEAT, "--image", ref), ("pull-image", ref)):
-        said = desk.say(*words)
-        assert (said.code, said.error["code"]) == (6, "registry_unreachable"), words
+    for ending in (("up", *SEAT), ("up", *SEAT, "--image", ref), ("pull-image", ref)):
+        said = desk.say(*ending)
+        assert (said.code, said.error["code"]) == (6, "registry_unreachable"), ending
 
 
 def test_a_local_image_is_judged_by_its_own_config_and_nobody_is_asked(tmp_path: Path) -> None:
