@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from aeonctl.core.image import parse_reference
 from aeonctl.errors import DownloadError
 from aeonctl.ports import PullProgress
 
@@ -40,10 +41,16 @@ _REASONS = (
         r"toomanyrequests|rate limit|HTTP 429",
         "rate_limited",
         "the registry limits how often this address may pull",
-        "docker login, or wait an hour",
+        "docker login REGISTRY, or wait an hour",
     ),
     _Reason(
-        r"denied|unauthorized|authentication required|no basic auth|pull access|forbidden|HTTP 40[13]",
+        r"unauthorized|authentication required|no basic auth|HTTP 401",
+        "denied",
+        "the registry wants a log-in, or does not take the stored one",
+        "docker logout REGISTRY, then docker login REGISTRY; for a public image the log-out alone may do",
+    ),
+    _Reason(
+        r"denied|pull access|forbidden|HTTP 403",
         "denied",
         "the registry denies access, or there is no such image (it does not say which)",
         "check the name; for a private image: docker login REGISTRY",
@@ -76,7 +83,7 @@ _REASONS = (
         r"i/o timeout|timeout|deadline exceeded|TLS handshake|no such host|connection refused|connection reset"
         r"|network is unreachable|server misbehaving|unexpected EOF|\bEOF\b|dial tcp|byte range request",
         "unreachable",
-        "the registry did not answer the Docker engine",
+        "the Docker engine did not reach the registry, or the connection broke off",
         "check the network and the proxy of the Docker engine, then try again: layers that came stay",
     ),
 )
@@ -91,7 +98,7 @@ def pull_failed(ref: str, words: str) -> DownloadError:
                 "image_pull_failed",
                 f"could not pull {ref}",
                 cause=cause,
-                hint=reason.hint,
+                hint=reason.hint.replace("REGISTRY", parse_reference(ref).registry),
                 reason=reason.name,
                 image=ref,
             )
