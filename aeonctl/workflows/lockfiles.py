@@ -20,32 +20,37 @@ def folder_of(state: Path) -> Path:
     return state / "seat-locks"
 
 
-def read_lock(seat: str, state: Path) -> SeatLock:
-    """The lock of a seat, empty when there is none. ConfigurationError lock_invalid for a file that is none."""
-    path = folder_of(state) / f"{seat.replace('/', '--')}.json"
+def _path(seat: str, state: Path) -> Path:
+    return folder_of(state) / f"{seat.replace('/', '--')}.json"
+
+
+def _read(path: Path) -> SeatLock:
     try:
         data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return SeatLock(seat=seat)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             "lock_invalid",
             f"{path} cannot be read",
             cause=str(error),
-            hint=f"aeonctl lock --seat {seat} writes it anew",
+            hint=f"remove it; aeonctl lock --seat {path.stem.replace('--', '/', 1)} writes it anew",
         ) from error
     return SeatLock.parse(data, str(path), "lock_invalid")
 
 
+def read_lock(seat: str, state: Path) -> SeatLock:
+    """The lock of a seat, empty when there is none. ConfigurationError lock_invalid for a file that is none."""
+    path = _path(seat, state)
+    return _read(path) if path.exists() else SeatLock(seat=seat)
+
+
 def all_locks(state: Path) -> list[SeatLock]:
     """Every lock there is, by seat."""
-    names = sorted(path.stem for path in folder_of(state).glob("*--*.json"))
-    return [read_lock(name.replace("--", "/", 1), state) for name in names]
+    return [_read(path) for path in sorted(folder_of(state).glob("*.json"))]
 
 
 def write_lock(lock: SeatLock, state: Path) -> Path:
     """Write a lock whole or not at all. HostError state_unwritable."""
-    path = folder_of(state) / f"{lock.seat.replace('/', '--')}.json"
+    path = _path(lock.seat, state)
     text = json.dumps(lock.model_dump(mode="json"), indent=2) + "\n"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

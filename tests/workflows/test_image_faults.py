@@ -176,3 +176,36 @@ def test_a_proxy_without_a_fault_changes_nothing(push: real_registry.PushTo, des
     assert (image["ref"], image["facts_from"], image["sm"]) == (ref, "registry", ["12.0"])
     assert image["bytes_moved"] == proxy.bytes_sent
     assert said.data["plan"]["container"]["labels"]
+
+
+def test_a_refusal_of_an_image_of_real_proportions_moves_few_bytes(push: real_registry.PushTo, desk: Desk) -> None:
+    """vLLM's own image has 32 layers, a history of some 50 kB, two platforms and an attestation for each."""
+    history = [
+        {"created": "2026-11-01T00:00:00Z", "created_by": f"RUN {number:04d} " + "x" * 1500} for number in range(33)
+    ]
+    layers = [real_registry.tar_layer({"same": b"layer"})] * 32
+    amd64 = push.layered("real/image", {**RTX, "history": history}, layers)
+    arm64 = push.layered("real/image", {**SPARK, "history": history}, layers)
+    note = {"vnd.docker.reference.type": "attestation-manifest", "vnd.docker.reference.digest": amd64["digest"]}
+    attestation = {
+        **push.image("real/image", {"architecture": "unknown", "os": "unknown"}),
+        "platform": {"os": "unknown", "architecture": "unknown"},
+        "annotations": note,
+    }
+    children = [
+        {**amd64, "platform": {"os": "linux", "architecture": "amd64"}},
+        {**arm64, "platform": {"os": "linux", "architecture": "arm64"}},
+        attestation,
+        attestation,
+    ]
+    push.index("real/image", "v1", children)
+    with faulty(push.address) as proxy:
+        ref = f"{proxy.address}/real/image:v1"
+        said = desk.say("plan", "--seat", "rtx-5090/quality", "--as", "rtx-4090", "--image", ref)
+        assert said.code == 5
+        assert "image-sm-mismatch" in [refusal["rule"] for refusal in said.error["refusals"]]
+        assert 50_000 < said.error["bytes_moved"] == proxy.bytes_sent < 100_000
+        code, out, talk = desk.text("plan", "--seat", "rtx-5090/quality", "--as", "rtx-4090", "--image", ref)
+    assert (code, out) == (5, "")
+    assert "moved" in talk
+    assert "nothing was pulled: the registry's word for it was" in " ".join(said.error["causes"])
