@@ -39,6 +39,8 @@ def settle_image(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog) -> tu
             cause="--offline forbids fetching it",
             hint=f"first: aeonctl pull-image --seat {plan.seat}",
         )
+    if plan.image.facts_from is FactsFrom.REGISTRY:
+        asked = with_changes(asked, image=plan.image)
     inputs = gather(asked, ports, catalog)
     if inputs.image.facts_from is not FactsFrom.REGISTRY:
         known = inputs.image
@@ -49,8 +51,6 @@ def settle_image(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog) -> tu
             facts = check_row(catalog.images[inputs.choice.seat.image], inputs.host, ports)
         asked = with_changes(asked, image=facts)
         inputs = with_changes(inputs, image=facts)
-    else:
-        asked = with_changes(asked, image=inputs.image)
     plan = make_plan(inputs, catalog)
     refuse(plan)
     check_room(plan.image, room_for(plan.image, ports.docker.layers()), inputs.host)

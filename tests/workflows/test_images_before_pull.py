@@ -191,6 +191,17 @@ def test_room_is_looked_for_first_and_layers_that_are_here_are_left_out(
     assert (said.error["reused_bytes"], said.error["download_bytes"]) == (base, top)
 
 
+def test_a_registry_is_asked_once(tmp_path: Path, proxy: FaultProxy, push: real_registry.PushTo) -> None:
+    push.pullable("once/image", PLAIN, "v1")
+    desk = FakeDesk(tmp_path / "home", free=1)
+    ref = f"{proxy.address}/once/image:v1"
+    desk.image_row(ref)
+    for words in (("up", *SEAT), ("up", *SEAT, "--image", ref), ("pull-image", ref), ("pull-image", *SEAT)):
+        proxy.asked.clear()
+        assert desk.say(*words).error["code"] == "disk_full"
+        assert [asked.partition("/once/image/")[2].partition("/")[0] for asked in proxy.asked] == ["manifests", "blobs"]
+
+
 def test_offline_says_what_is_missing(desk: FakeDesk, proxy: FaultProxy) -> None:
     desk.image_row(f"{proxy.address}/some/image:v1")
     said = desk.say("up", *SEAT, "--offline")
