@@ -66,6 +66,16 @@ class HostProbe(Protocol):
         """Who listens on a TCP port of this machine, in words (``process python3 (pid 12)``); None when nobody does."""
 
 
+class Inspection(Protocol):
+    """The same machine asked for everything that ``doctor`` wants to know, each part within a few seconds."""
+
+    def probe(self, *, ports: Iterable[int] = ()) -> Host:
+        """The host with its details. A part that cannot be read, or not in time, is unknown; raises nothing."""
+
+    def private_words(self) -> tuple[str, ...]:
+        """What names this machine and its user, so that a report can leave it out. Raises nothing."""
+
+
 class EngineStatus(StrEnum):
     """What a container or process is doing."""
 
@@ -261,7 +271,8 @@ class Locks(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name."""
+    """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name;
+    without an ``inspection``, doctor makes do with what ``host`` knows."""
 
     clock: Clock
     profiles: Profiles
@@ -275,3 +286,4 @@ class Ports:
     locks: Locks
     environment: Mapping[str, str]
     state: Path
+    inspection: Inspection | None = None
