@@ -3,7 +3,7 @@
 
 usage: make-schemas.py [FOLDER]   (profiles/schemas when none is given)
 
-The schemas come from the classes that read the files. A file under cards, images, models, seats or rules holds one row
+The schemas come from the classes that read the files. A file under cards, checks, images, models, seats or rules holds one row
 or a list of rows; a host file holds one host, a vllm file one table of options.
 """
 
@@ -18,11 +18,19 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from aeonctl.core.base import Value  # noqa: E402
+from aeonctl.core.checks import CheckRow  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
 from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Seat  # noqa: E402
 
-ROWS: dict[str, type[Value]] = {"cards": Card, "images": ImageRow, "models": ModelRow, "seats": Seat, "rules": Rule}
+ROWS: dict[str, type[Value]] = {
+    "cards": Card,
+    "checks": CheckRow,
+    "images": ImageRow,
+    "models": ModelRow,
+    "seats": Seat,
+    "rules": Rule,
+}
 SINGLE: dict[str, type[Value]] = {"hosts": Host, "vllm": FlagTable}
 
 
