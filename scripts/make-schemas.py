@@ -3,8 +3,8 @@
 
 usage: make-schemas.py [FOLDER]   (profiles/schemas when none is given)
 
-The schemas come from the classes that read the files. A file under cards, checks, images, models, seats or rules holds one row
-or a list of rows; a host file holds one host, a vllm file one table of options.
+The schemas come from the classes that read the files. A file under cards, checks, images, models, seats or rules holds
+one row or a list of rows; a host file holds one host, a vllm file one table of options.
 """
 
 from __future__ import annotations
