@@ -302,9 +302,10 @@ def test_the_group_of_this_session_and_of_the_database(
 
 _PROBE = """
 import os, sys
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-from pathlib import Path
+import docker, pynvml
+from aeonctl.adapters import docker_client, docker_errors
 from aeonctl.adapters.real import build_ports
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
 host = build_ports(sys.argv[1], {"HOME": "/nonexistent"}).inspection.probe()
 sys.stdout.write(host.model_dump_json())
 """
