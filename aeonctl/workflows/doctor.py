@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from aeonctl import __version__
-from aeonctl.core.catalog import Catalog
+from aeonctl.core.catalog import Catalog, Document, Read
 from aeonctl.core.checks import Check, CheckRow, Finding, Status, check_of, checks_of
 from aeonctl.core.checks_own import Surroundings, host_findings
 from aeonctl.core.checks_seat import SeatNeeds, seat_findings
@@ -19,10 +19,10 @@ from aeonctl.errors import AeonError, ConfigurationError, HostError
 from aeonctl.ports import EngineStatus, Ports
 from aeonctl.workflows.ask import Asked, plan_for
 from aeonctl.workflows.gputest import gpu_test
-from aeonctl.workflows.hosts import catalog_of, host_of
+from aeonctl.workflows.hosts import host_of
 from aeonctl.workflows.seats import SeatView, judged_seats
 
-_KINDS = ("cards", "hosts", "images", "models", "rules", "seats", "checks")
+_KINDS = ("cards", "images", "models", "rules", "seats", "checks")
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,12 @@ def doctor(seat: str | None, as_host: str | None, ports: Ports, *, try_gpu: bool
 
     ConfigurationError host_not_found | host_invalid for ``as_host``; nothing else stops it.
     """
-    catalog = catalog_of(ports)
+    read = _read_once(ports.profiles.read)
+    catalog = Catalog(read)
     probing = as_host is None and ports.inspection is not None
     host = ports.inspection.probe() if probing and ports.inspection else host_of(as_host, ports, catalog)
     known = replace(ports, host=_Known(host))
-    rows, unreadable = check_rows(ports)
+    rows, unreadable = check_rows(read)
     broken = (*unreadable, *_broken(catalog))
     seats = [] if broken else judged_seats(host, ports.hub, catalog)
     ours = _our_ports(host, as_host, ports)
@@ -87,7 +88,7 @@ def doctor(seat: str | None, as_host: str | None, ports: Ports, *, try_gpu: bool
         cards={} if broken else {gpu.index: catalog.card_of(gpu, host) for gpu in host.gpus or ()},
         seat_ports=_seat_ports(seats),
         our_ports=ours,
-        overrides=None if broken else _overrides(ports),
+        overrides=None if broken else _overrides(read),
         broken=broken,
     )
     checks = checks_of(host_findings(host, around, rows), rows)
@@ -101,7 +102,24 @@ def doctor(seat: str | None, as_host: str | None, ports: Ports, *, try_gpu: bool
     return Diagnosis(host, checks, seats, report_text(host, checks, __version__, _private(ports)))
 
 
-def check_rows(ports: Ports) -> tuple[dict[str, CheckRow], tuple[str, ...]]:
+def _read_once(read: Read) -> Read:
+    """The same documents without reading a kind again; one that cannot be read fails each time."""
+    kept: dict[str, list[Document]] = {}
+
+    def again(kind: str) -> Iterator[Document]:
+        if kind in kept:
+            yield from kept[kind]
+            return
+        documents: list[Document] = []
+        for document in read(kind):
+            documents.append(document)
+            yield document
+        kept[kind] = documents
+
+    return again
+
+
+def check_rows(read: Read) -> tuple[dict[str, CheckRow], tuple[str, ...]]:
     """What doctor knows, the user's rows in place of bundled ones, and the words of files that cannot be used.
 
     A broken file of the user's never takes the bundled rows away.
@@ -109,7 +127,7 @@ def check_rows(ports: Ports) -> tuple[dict[str, CheckRow], tuple[str, ...]]:
     rows: dict[str, CheckRow] = {}
     broken: list[str] = []
     try:
-        for document in ports.profiles.read("checks"):
+        for document in read("checks"):
             listed = document.data if isinstance(document.data, list) else [document.data]
             try:
                 parsed = [CheckRow.parse(row, document.origin) for row in listed]
@@ -139,12 +157,12 @@ def _broken(catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _overrides(ports: Ports) -> tuple[str, ...]:
+def _overrides(read: Read) -> tuple[str, ...]:
     """The ids of the user's rows that replace bundled ones."""
     found: list[str] = []
     for kind in _KINDS:
         bundled: set[str] = set()
-        for document in ports.profiles.read(kind):
+        for document in read(kind):
             listed = document.data if isinstance(document.data, list) else [document.data]
             ids = {str(row.get("id") or document.name) for row in listed if isinstance(row, dict)}
             if document.origin.startswith("profiles/"):

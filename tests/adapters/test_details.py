@@ -421,6 +421,17 @@ def test_where_the_token_is_from_and_nothing_more(
     assert "secret" not in found.model_dump_json()
 
 
+def test_a_token_that_others_can_reach_and_read(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/pytest"):
+            folder.chmod(0o755)
+    path = tmp_path / "token"
+    path.write_text("hf_secretsecretsecret")
+    path.chmod(0o644)
+    found = hub_details({"HF_HOME": str(tmp_path)}, tmp_path, tmp_path / "hub", 1.0)
+    assert (found.token, found.token_exposed) == ("file", True)
+
+
 def test_an_empty_token_file_is_none(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("")
     assert hub_details({"HF_HOME": str(tmp_path)}, tmp_path, tmp_path / "hub", 1.0).token == "none"
