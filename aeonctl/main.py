@@ -50,7 +50,7 @@ def _run(invocation: Invocation, printer: Output, ports: Ports | None) -> tuple[
     except AeonError as error:
         return None, error
     except KeyboardInterrupt:
-        return None, _InterruptedError("interrupted", "interrupted; nothing of ours is left half-started")
+        return None, _InterruptedError("interrupted", "interrupted")
     except BrokenPipeError:
         _silence_stdout()
         return None, None
@@ -66,6 +66,7 @@ def _dispatch(invocation: Invocation, printer: Output, ports: Ports | None) -> O
 
     if invocation.missing_value is not None:
         raise UsageError("usage", f"{invocation.missing_value} needs a value", hint="aeonctl --help")
+    _check_words(invocation)
     session = Session(invocation, printer, lambda asked: ports if ports is not None else real_ports(asked))
     command = typer.main.get_command(app)
     try:
@@ -75,6 +76,13 @@ def _dispatch(invocation: Invocation, printer: Output, ports: Ports | None) -> O
     if result == ExitCode.INTERRUPTED:  # typer's answer to Ctrl-C
         raise KeyboardInterrupt
     return result if isinstance(result, Outcome) else None
+
+
+def _check_words(invocation: Invocation) -> None:
+    """Every word must be text that a file, a container and a terminal can take."""
+    for word in (*invocation.words, invocation.as_host or "", invocation.docker_host or ""):
+        if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):
+            raise UsageError("not_text", "a word of the command line is not UTF-8 text", hint="aeonctl --help")
 
 
 def _usage(error: Exception) -> UsageError:

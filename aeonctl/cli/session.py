@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,6 +54,7 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
     from aeonctl.workflows.ask import Asked
 
     rehearse = params.get("rehearse")
+    session.output.rehearsal = bool(rehearse)
     if rehearse and session.invocation.as_given:
         raise UsageError(
             "rehearse_and_as", "--rehearse names the host already", cause="--as was given too", hint="leave --as out"
@@ -74,11 +76,10 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
         image=params.get("image"),
         port=params.get("port"),
         lan=bool(params.get("lan")),
-        name=params.get("name"),
+        name=read_name(params.get("name")),
         waive=tuple(params.get("waive") or ()),
         rehearsal=bool(rehearse),
     )
-    session.output.rehearsal = bool(rehearse)
     as_host = rehearse or session.invocation.as_host
     return Asked(
         request,
@@ -88,6 +89,21 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
         must_know_image=must_know_image,
         check_image=bool(params.get("check")),
         frozen=bool(params.get("frozen")),
+    )
+
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{1,127}")
+
+
+def read_name(name: str | None) -> str | None:
+    """A container's name as Docker takes one; UsageError name_invalid for anything else."""
+    if name is None or _NAME.fullmatch(name):
+        return name
+    raise UsageError(
+        "name_invalid",
+        f"not a name for a container: {name[:80]!r}",
+        cause="letters, digits, and _ . - after the first; two characters at least",
+        hint="--name aeon-2",
     )
 
 

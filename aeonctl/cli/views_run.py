@@ -95,8 +95,12 @@ def stopped(engines: list[Stopped], session: Session) -> Outcome:
     """What was stopped, and how."""
     for engine in engines:
         how = "killed" if engine.killed else "stopped" if engine.was != "exited" else "had ended already"
-        session.output.note(f"engine {engine.name} is gone ({how}, {human_seconds(engine.seconds)})")
-    rows = [{"name": e.name, "seconds": e.seconds, "killed": e.killed, "was": e.was} for e in engines]
+        mark = "rehearsal " if engine.rehearsal else ""
+        session.output.note(f"{mark}engine {engine.name} is gone ({how}, {human_seconds(engine.seconds)})")
+    rows = [
+        {"name": e.name, "seconds": e.seconds, "killed": e.killed, "was": e.was, "rehearsal": e.rehearsal}
+        for e in engines
+    ]
     return Outcome({"stopped": rows})
 
 

@@ -89,6 +89,8 @@ def check_value(flag: Flag, value: object) -> str | None:
         return "it needs a value"
     if flag.kind == "json":
         return None if isinstance(value, dict | list) or _is_json(str(value)) else "it needs JSON"
+    if isinstance(value, dict) and flag.kind == "list":
+        return "it takes plain values"
     if isinstance(value, dict | list) and flag.kind != "list":
         return None if flag.number is None and flag.choices is None else "it takes one plain value"
     values = [str(item) for item in value] if isinstance(value, list) else [str(value)]

@@ -137,10 +137,11 @@ def parse_setting(text: str, table: FlagTable) -> tuple[str, OptionValue | None]
     """
     option, sign, raw = text.partition("=")
     option = option.strip()
-    if not option.lstrip("-") or any(char.isspace() for char in option) or ".." in option or option.endswith("."):
+    parts = option.lstrip("-").split(".")
+    if not all(parts) or any(char.isspace() for char in option):
         raise UsageError(
             "setting_invalid",
-            f"not a setting: {text[:200]!r}",
+            f"not a setting: {option[:200]!r}",
             cause="a setting is OPTION=VALUE, with an option of vllm serve",
             hint="--set max-num-seqs=2",
         )
@@ -153,15 +154,41 @@ def parse_setting(text: str, table: FlagTable) -> tuple[str, OptionValue | None]
     value: OptionValue = raw
     if kind == "flag" and raw.lower() in ("true", "false"):
         value = raw.lower() == "true"
-    elif "." in option or kind == "json":
+    elif "." in option:
         value = _json_or_text(raw)
+    elif kind == "json":
+        read = _json_or_text(raw)
+        value = read if isinstance(read, dict) else raw
     elif kind == "list":
         value = raw.split(",") if "," in raw else [raw]
     return canonical_item(option, value, table)
 
 
 def _json_or_text(raw: str) -> Any:
+    """``raw`` as JSON when it is plain JSON of bearable depth; otherwise as it is."""
     try:
-        return json.loads(raw)
+        value = json.loads(raw, parse_constant=_no_json)
     except (ValueError, RecursionError):
         return raw
+    return value if _depth_is_bearable(value) else raw
+
+
+def _no_json(name: str) -> None:
+    raise ValueError(name)
+
+
+_DEEPEST = 32
+
+
+def _depth_is_bearable(value: Any) -> bool:
+    layer = [value]
+    for _ in range(_DEEPEST):
+        layer = [
+            child
+            for node in layer
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not layer:
+            return True
+    return False

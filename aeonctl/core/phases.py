@@ -204,6 +204,11 @@ class BootProgress:
         spans.pop(Phase.READY, None)
         return spans
 
+    def finish(self, at: float) -> None:
+        """The engine answers, whether or not its log says so yet: the current phase lasted until ``at``."""
+        if self.phase is not Phase.READY:
+            self._last_at = max(self._last_at, at)
+
     def feed(self, line: str, at: float) -> list[Event]:
         """Take one line, written at ``at``; return what it changed."""
         if self.phase is Phase.READY:

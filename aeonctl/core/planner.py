@@ -18,6 +18,7 @@ from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show
 from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
 from aeonctl.core.rows import Rule, Seat
 from aeonctl.core.rules import Draft, apply_rules, as_number
+from aeonctl.core.secrets import is_secret_option
 from aeonctl.core.select import Choice
 from aeonctl.core.units import GIB
 
@@ -25,6 +26,9 @@ LOOPBACK, ANYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - only with --lan
 YOU = "you asked for it"
 COMMAND_LINE = "the command line"
 OPTION_UNKNOWN = "option-unknown"
+SECRET_IN_ARGV = "secret-in-argv"  # noqa: S105 - the id of a rule
+HIDDEN = "(hidden)"
+"""Stands for the value of an option that holds a secret, from the moment it is read."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     draft = apply_rules(draft, early, facts, inputs.request.waive)
     fit = fit_of(inputs, draft.options)
     draft = apply_rules(draft, late, {**facts, "fit.fits": fit.fits, **_fit_facts(fit)}, inputs.request.waive)
+    draft = _keep_secrets_out(draft)
     draft = _check_flags(draft, tables, inputs)
     return _assemble(inputs, draft, mounting, publish, gpus, fit)
 
@@ -75,6 +80,8 @@ def _seat_draft(seat: Seat, table: FlagTable) -> Draft:
 def _apply_user(draft: Draft, request: Request, table: FlagTable) -> Draft:
     for text in request.settings:
         path, value = parse_setting(text, table)
+        if value is not None and is_secret_option(path):
+            value = HIDDEN
         before = draft.options.look(path)
         options = draft.options.without(path) if value is None else draft.options.with_value(path, value)
         if before == value or (before is ABSENT and value is None):
@@ -85,6 +92,20 @@ def _apply_user(draft: Draft, request: Request, table: FlagTable) -> Draft:
         shown = "(from your environment)" if value is None else value
         draft = _decide(replace(draft, env={**draft.env, name: value}), name, before, shown, "--env", YOU)
     return draft
+
+
+def _keep_secrets_out(draft: Draft) -> Draft:
+    """An option whose value was hidden cannot be started with, whatever is waived."""
+    hidden = [name for name, value in draft.options.items() if value == HIDDEN]
+    if not hidden or any(refusal.rule.startswith(SECRET_IN_ARGV) for refusal in draft.refusals):
+        return draft
+    refusal = Refusal(
+        rule=SECRET_IN_ARGV,
+        why=f"--{hidden[0]} holds a secret, which is never put on a command line; this cannot be waived",
+        remedy="export it and pass it on by name, --env NAME",
+        source="aeonctl",
+    )
+    return replace(draft, refusals=(*draft.refusals, refusal))
 
 
 def _decide(draft: Draft, option: str, before: Any, after: Any, rule: str, why: str) -> Draft:

@@ -39,7 +39,7 @@ def version_key(text: str) -> tuple[int, ...]:
 
     A text that starts with no number gives ``()``, which is less than every version.
     """
-    match = re.match(r"v?(\d+(?:\.\d+)*)", text)
+    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", text)
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,18 +113,22 @@ def _one_model(named: str | None, row: ModelRow, hub: ModelHub) -> ModelFacts:
     return named_model(named, hub)
 
 
+_REPO_PART = re.compile(r"\w[\w.\-]{0,95}", re.ASCII)
+_REVISION = re.compile(r"(?:[\w\-][\w.\-]*(?:/[\w\-][\w.\-]*)*)?", re.ASCII)
+
+
 def named_model(named: str, hub: ModelHub) -> ModelFacts:
     """``REPO[@REVISION]`` in the hub's cache, or a folder (``/…``, ``./…``, ``~/…``)."""
     if named.startswith(("/", "./", "../", "~")) or named in (".", ".."):
         return hub.folder(Path(named)).model_copy(update={"repo": None})
     repo, _, revision = named.partition("@")
     parts = repo.split("/")
-    if len(parts) != 2 or not all(parts) or any(part.startswith(".") for part in parts):
+    if len(parts) != 2 or not all(_REPO_PART.fullmatch(part) for part in parts) or not _REVISION.fullmatch(revision):
         raise ConfigurationError(
             "model_name_invalid",
-            f"not a model: {named!r}",
+            f"not a model: {named[:200]!r}",
             cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
-            hint=f"for a folder write ./{named}",
+            hint=f"for a folder write ./{named[:200]}" if named else "--model Qwen/Qwen3-0.6B",
         )
     return hub.locate(repo, revision or None)
 

@@ -15,6 +15,10 @@ from aeonctl.errors import EngineError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
 from aeonctl.workflows.pump import LogPump
 
+_READ_EVERY = 0.1
+"""Seconds between two looks at the log."""
+_LAST_WORDS = 20
+"""How often half a second is waited for the rest of a dead engine's log."""
 _LOOK_EVERY = 1.0
 """Seconds between two looks at the process, its CPU time and its health."""
 
@@ -55,7 +59,7 @@ class BootFollower:
         pump = LogPump(self._engines, self._name)
         try:
             while True:
-                self._read(pump.take(wait=0.1))
+                self._read(pump.take(wait=0))
                 now = self._ports.clock.now()
                 if now >= self._next_look or self._progress.ready or pump.ended:
                     self._next_look = now + _LOOK_EVERY
@@ -63,7 +67,7 @@ class BootFollower:
                         self._read(pump.take(wait=0))
                         return self._boot()
                     self._look(pump)
-                self._ports.clock.sleep(0.05)
+                self._ports.clock.sleep(_READ_EVERY)
         finally:
             pump.close()
             self._report.settle()
@@ -100,7 +104,9 @@ class BootFollower:
         """The process, its CPU, and the verdict on the silence."""
         record = self._engines.find(self._name)
         if record is None or record.status is EngineStatus.EXITED:
-            while not pump.ended and pump.error is None:
+            for _ in range(_LAST_WORDS):
+                if pump.ended or pump.error is not None:
+                    break
                 self._read(pump.take(wait=0.5))
             raise self._death(record)
         now = self._ports.clock.now()
@@ -138,9 +144,10 @@ class BootFollower:
         )
 
     def _boot(self) -> Boot:
-        self._watch.observe_phase(Phase.READY, self._ports.clock.now())
+        now = self._ports.clock.now()
+        self._progress.finish(now)
         phases = {name: round(seconds, 2) for name, seconds in self._progress.durations().items()}
-        return Boot(phases, self._progress.facts, self._ports.clock.now() - self._began)
+        return Boot(phases, self._progress.facts, now - self._began)
 
 
 def death_error(name: str, record: EngineRecord | None, failure: Failure | None, when: str) -> EngineError:

@@ -9,6 +9,8 @@ from aeonctl.errors import EngineError, RefusedError, UsageError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
 from aeonctl.workflows.find import engine_url, every_engine, home_of
 
+_ALIVE = (EngineStatus.RUNNING, EngineStatus.RESTARTING)
+_KILL_SECONDS = 20.0
 GRACE_READY, GRACE_STARTING = 30.0, 10.0
 """Seconds between SIGTERM and SIGKILL. A ready engine leaves within one; one that is still starting was seen to ignore
 SIGTERM for more than 15 s on a real GPU, so waiting longer for it gains nothing."""
@@ -22,6 +24,7 @@ class Stopped:
     seconds: float
     killed: bool
     was: str
+    rehearsal: bool = False
 
 
 def down(name: str | None, everything: bool, grace: float | None, ports: Ports, report: Reporter) -> list[Stopped]:
@@ -68,7 +71,7 @@ def stop_engine(
     """SIGTERM, wait, SIGKILL if need be, remove, and look again. EngineError stop_failed when it is still there."""
     clock, name, began = ports.clock, record.name, ports.clock.now()
     killed = False
-    if record.status is not EngineStatus.EXITED:
+    if record.status in _ALIVE:
         if record.restart_policy != "no":
             engines.set_restart(name, "no")
         limit = grace if grace is not None else _grace(record, ports)
@@ -79,16 +82,24 @@ def stop_engine(
             if limit > 0:
                 report.warn(f"engine {name} did not leave within {limit:.0f} s of SIGTERM; sending SIGKILL")
             engines.signal(name, "SIGKILL")
-            _gone_within(name, 20.0, engines, ports)
-    engines.remove(name)
+            if not _gone_within(name, _KILL_SECONDS, engines, ports):
+                raise _stop_failed(name, f"it still runs {_KILL_SECONDS:.0f} s after SIGKILL")
+    try:
+        engines.remove(name)
+    except EngineError as error:
+        raise _stop_failed(name, error.message) from error
     if (left := engines.find(name)) is not None:
-        raise EngineError(
-            "stop_failed",
-            f"engine {name} could not be removed",
-            cause=f"it is still {left.status}",
-            hint=f"docker rm -f {name}; if that hangs, the Docker daemon needs a look (aeonctl doctor)",
-        )
-    return Stopped(name, round(clock.now() - began, 2), killed, record.status.value)
+        raise _stop_failed(name, f"it is still {left.status}")
+    return Stopped(name, round(clock.now() - began, 2), killed, record.status.value, record.rehearsal)
+
+
+def _stop_failed(name: str, cause: str) -> EngineError:
+    return EngineError(
+        "stop_failed",
+        f"engine {name} could not be removed",
+        cause=cause,
+        hint=f"docker rm -f {name}; if that hangs, the Docker daemon needs a look (aeonctl doctor)",
+    )
 
 
 def _grace(record: EngineRecord, ports: Ports) -> float:
@@ -102,7 +113,7 @@ def _gone_within(name: str, limit: float, engines: Engines, ports: Ports) -> boo
     deadline = ports.clock.now() + limit
     while True:
         record = engines.find(name)
-        if record is None or record.status is EngineStatus.EXITED:
+        if record is None or record.status not in _ALIVE:
             return True
         if ports.clock.now() >= deadline:
             return False

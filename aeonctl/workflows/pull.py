@@ -30,11 +30,22 @@ def pull_model(
             "name a model or a seat" if repo is None else "name a model or a seat, not both",
             hint="aeonctl pull-model --seat quality, or aeonctl pull-model Qwen/Qwen3-0.6B",
         )
-    wanted = [named_model(repo, ports.hub)] if repo is not None else _of_seat(str(seat), as_host, ports)
+    wanted = [_of_hub(repo, ports)] if repo is not None else _of_seat(str(seat), as_host, ports)
     gated = [facts for facts in wanted if facts.gated and not facts.present]
     for facts in gated:
         report.warn(f"{facts.repo} is gated: accept its terms on its page on the hub first, and set HF_TOKEN")
     return [_fetch(facts, dry_run, ports, report) for facts in (*gated, *(f for f in wanted if f not in gated))]
+
+
+def _of_hub(repo: str, ports: Ports) -> ModelFacts:
+    facts = named_model(repo, ports.hub)
+    if facts.repo is None:
+        raise UsageError(
+            "nothing_to_pull",
+            f"{repo} is a folder on this machine, so there is nothing to download",
+            hint=f"aeonctl plan --seat SEAT --model {repo}",
+        )
+    return facts
 
 
 def _of_seat(seat: str, as_host: str | None, ports: Ports) -> list[ModelFacts]:

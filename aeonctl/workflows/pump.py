@@ -6,7 +6,7 @@ import queue
 import threading
 
 from aeonctl.errors import AeonError
-from aeonctl.ports import Engines
+from aeonctl.ports import Engines, LogStream
 
 _MOST_CHUNKS = 256
 """The reader waits when this many pieces are not taken yet, so that a log of any size needs little memory."""
@@ -20,12 +20,14 @@ class LogPump:
         self._closed = threading.Event()
         self.ended = False
         self.error: AeonError | None = None
+        self._stream: LogStream | None = None
         self._thread = threading.Thread(target=self._read, args=(engines, name), name=f"log of {name}", daemon=True)
         self._thread.start()
 
     def _read(self, engines: Engines, name: str) -> None:
         try:
-            for chunk in engines.log(name, follow=True):
+            self._stream = engines.log(name, follow=True)
+            for chunk in self._stream:
                 if not self._put(chunk):
                     return
         except AeonError as error:
@@ -62,3 +64,5 @@ class LogPump:
     def close(self) -> None:
         """Stop reading; the log itself stays."""
         self._closed.set()
+        if self._stream is not None:
+            self._stream.close()

@@ -24,6 +24,7 @@ from aeonctl.workflows.hosts import catalog_of
 from aeonctl.workflows.image_pull import pull_watched, settle_image
 from aeonctl.workflows.lockfiles import record_start
 
+_ALIVE = (EngineStatus.RUNNING, EngineStatus.RESTARTING)
 _SMOKE_TIMEOUT = 300.0
 """Seconds for the first completion, which may still compile kernels."""
 
@@ -118,8 +119,7 @@ def _only_one(ports: Ports) -> Iterator[None]:
 
 def _same(existing: EngineRecord, plan: Plan) -> bool:
     """Whether the engine that is there is running what this plan would start."""
-    alive = existing.status in (EngineStatus.RUNNING, EngineStatus.RESTARTING)
-    return existing.ours and alive and existing.labels.get(f"{LABEL}.spec-hash") == plan.spec_hash
+    return existing.ours and existing.status in _ALIVE and existing.labels.get(f"{LABEL}.spec-hash") == plan.spec_hash
 
 
 def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> Up:
@@ -143,6 +143,15 @@ def _make_way(existing: EngineRecord | None, how: HowUp, engines: Engines, ports
             f"a container called {name} exists, and aeonctl did not make it",
             cause=f"it is {existing.status}, from image {existing.image}",
             hint=f"give the engine another name: --name {name}-2",
+            name=name,
+        )
+    if not how.replace and existing.status not in _ALIVE:
+        code = "" if existing.exit_code is None else f" (exit code {existing.exit_code})"
+        raise HostError(
+            "name_in_use",
+            f"engine {name} exists already, and has ended{code}",
+            cause=f"its container is kept so that its log can be read: aeonctl logs {name}",
+            hint=f"aeonctl down {name} removes it; aeonctl up … --replace does so and starts again",
             name=name,
         )
     if not how.replace:
@@ -208,16 +217,35 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
     try:
         yield
     except BaseException as error:
-        record = engines.find(plan.container.name)
-        if record is not None and _same_spec(record, plan):
-            kept = keep_log(record.name, engines, ports)
-            try:
-                stop_engine(record, engines, ports, report, grace=0.0)
-            except KeyboardInterrupt:  # an impatient second Ctrl-C must not leave it half-stopped
-                stop_engine(record, engines, ports, report, grace=0.0)
-            if isinstance(error, AeonError) and kept is not None:
-                error.causes = (*error.causes, f"its log is kept in {kept}")
+        told = _undo(plan, engines, ports, report)
+        if isinstance(error, AeonError):
+            error.causes = (*error.causes, *told)
+        else:
+            for words in told:
+                report.note(words)
         raise
+
+
+def _undo(plan: Plan, engines: Engines, ports: Ports, report: Reporter) -> list[str]:
+    """Stop and remove what this start has made, and say what became of it; a failure of that is said too."""
+    name = plan.container.name
+    kept: Path | None = None
+    told: list[str] = []
+    try:
+        record = engines.find(name)
+        if record is None or not _same_spec(record, plan):
+            return told
+        kept = keep_log(name, engines, ports)
+        try:
+            stop_engine(record, engines, ports, report, grace=0.0)
+        except KeyboardInterrupt:  # an impatient second Ctrl-C must not leave it half-stopped
+            stop_engine(record, engines, ports, report, grace=0.0)
+        told.append(f"engine {name} was stopped and removed")
+    except AeonError as error:
+        told.append(f"engine {name} could not be cleared away: {'; '.join((error.message, *error.causes))}")
+    if kept is not None:
+        told.append(f"its log is kept in {kept}")
+    return told
 
 
 def _same_spec(record: EngineRecord, plan: Plan) -> bool:
@@ -261,7 +289,8 @@ def smoke(plan: Plan, engines: Engines, ports: Ports, knowledge: BootKnowledge) 
     name = plan.container.name
     record = _settled(name, engines, ports)
     if record is None or record.status is EngineStatus.EXITED:
-        raise death_error(name, record, scan_log(name, engines, knowledge), "at the first question")
+        failure = None if record is None else scan_log(name, engines, knowledge)
+        raise death_error(name, record, failure, "at the first question")
     words = "no answer came" if answer is None else answer.words
     failure = scan_log(name, engines, knowledge)
     raise EngineError(
