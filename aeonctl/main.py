@@ -73,7 +73,11 @@ def _dispatch(invocation: Invocation, printer: Output, ports: Ports | None) -> O
         result = command.main(list(invocation.words), prog_name="aeonctl", standalone_mode=False, obj=session)
     except typer.TyperException as error:
         raise _usage(error) from error
-    if result == ExitCode.INTERRUPTED:  # typer's answer to Ctrl-C
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    except SystemExit as error:  # how the parser's library takes a reader that has gone
+        raise BrokenPipeError from error
+    if result == ExitCode.INTERRUPTED:  # and what it makes of Ctrl-C
         raise KeyboardInterrupt
     return result if isinstance(result, Outcome) else None
 

@@ -36,7 +36,12 @@ def one_engine(name: str | None, ports: Ports, report: Reporter) -> EngineRecord
         return next((record for record in engines if record.name == name), None)
     if len(engines) > 1:
         names = ", ".join(record.name for record in engines)
-        raise UsageError("engine_ambiguous", "several engines exist; name one", cause=names, hint=engines[0].name)
+        raise UsageError(
+            "engine_ambiguous",
+            "several engines exist; name one",
+            cause=names,
+            hint=f"aeonctl logs {engines[0].name}",
+        )
     return engines[0] if engines else None
 
 

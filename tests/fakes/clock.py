@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -28,6 +29,11 @@ class FakeClock:
         self._now = start
         self._epoch = epoch
         self._readers: list[Reader] = []
+        self._plans: list[tuple[float, Callable[[], None]]] = []
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something once, in the sleep that brings the clock ``seconds`` past now."""
+        self._plans.append((self._now + seconds, action))
 
     def now(self) -> float:
         return self._now
@@ -38,6 +44,10 @@ class FakeClock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.advance_to(self._now + seconds)
+        due = [action for moment, action in self._plans if moment <= self._now]
+        self._plans = [plan for plan in self._plans if plan[0] > self._now]
+        for action in due:
+            action()
 
     def advance_to(self, moment: float) -> None:
         """Make it that late (never earlier than it is)."""
