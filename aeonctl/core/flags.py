@@ -111,6 +111,6 @@ def check_value(flag: Flag, value: object) -> str | None:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -49,7 +49,7 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     tables = catalog.flags.deciding(inputs.image.vllm)
     _check_waivers(inputs.request, catalog)
     draft = _seat_draft(inputs.choice.seat, tables[-1])
-    draft = _apply_user(draft, inputs.request, tables[-1])
+    draft = _apply_user(draft, inputs.request, tables)
     draft, mounting = _mount(draft, inputs)
     draft, publish = _publish(draft, inputs)
     draft, gpus = _pick_gpus(draft, inputs)
@@ -77,8 +77,10 @@ def _seat_draft(seat: Seat, table: FlagTable) -> Draft:
     return Draft(options=canonical(seat.options, table), env=env, container=container)
 
 
-def _apply_user(draft: Draft, request: Request, table: FlagTable) -> Draft:
+def _apply_user(draft: Draft, request: Request, tables: tuple[FlagTable, ...]) -> Draft:
     for text in request.settings:
+        option = text.partition("=")[0].strip().partition(".")[0]
+        table = next((table for table in reversed(tables) if table.find(option)), tables[-1])
         path, value = parse_setting(text, table)
         if value is not None and is_secret_option(path):
             value = HIDDEN
