@@ -14,7 +14,7 @@ _FROM_HERE = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 
 def process_argv(spec: ContainerSpec) -> list[str]:
     """The container's command with the host's paths and, on a bridge network, the published address and port."""
-    argv = [_host_paths(spec, word) for word in spec.command]
+    argv = _stand_in([_host_paths(spec, word) for word in spec.command], spec)
     if spec.network == "bridge" and spec.publish:
         argv = _with_option(argv, "--port", str(spec.publish[0].host_port))
         argv = _with_option(argv, "--host", spec.publish[0].host_ip)
@@ -41,6 +41,19 @@ def _host_paths(spec: ContainerSpec, word: str) -> str:
     longest_first = "|".join(re.escape(target) for target in sorted(sources, key=len, reverse=True))
     pattern = rf"(?<![\w./-])(?:{longest_first})(?=$|[/\"',:;\s\]}}])"
     return re.sub(pattern, lambda match: sources[match[0]], word)
+
+
+def _stand_in(argv: list[str], spec: ContainerSpec) -> list[str]:
+    """A model that is named as on the hub becomes the folder that stands in for it, still served under its name."""
+    at = argv.index("--model") + 1 if "--model" in argv[:-1] else 1
+    named = argv[at] if at < len(argv) else ""
+    folder = named.replace("/", "--")
+    sources = [Path(mount.source) / folder for mount in spec.mounts if mount.type == "bind"]
+    found = next((source for source in sources if folder != named and (source / "config.json").is_file()), None)
+    if found is None:
+        return argv
+    argv = [*argv[:at], str(found), *argv[at + 1 :]]
+    return argv if "--served-model-name" in argv else [*argv, "--served-model-name", named]
 
 
 def _with_option(argv: list[str], option: str, value: str) -> list[str]:

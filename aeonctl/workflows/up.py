@@ -287,7 +287,8 @@ def smoke(plan: Plan, engines: Engines, ports: Ports, knowledge: BootKnowledge) 
     if answer is not None and answer.ok:
         return answer
     name = plan.container.name
-    record = _settled(name, engines, ports)
+    may_be_dying = reply is None or reply.status >= 500
+    record = _settled(name, engines, ports) if may_be_dying else engines.find(name)
     if record is None or record.status is EngineStatus.EXITED:
         failure = None if record is None else scan_log(name, engines, knowledge)
         raise death_error(name, record, failure, "at the first question")

@@ -144,7 +144,10 @@ def test_a_plan_is_the_documents(tmp_path: Path, known: Catalog, seat: str, host
     found = differences(plan, recipe, table_of(known, seat))
     assert found == DIFFERENCES[seat, host]
     decided = {decision["option"]: decision for decision in plan["decisions"]}
-    assert set(decided) - {"mounts", "--speculative-config.model"} == set(found) - {"mounts", "--speculative-config.model"}
+    assert set(decided) - {"mounts", "--speculative-config.model"} == set(found) - {
+        "mounts",
+        "--speculative-config.model",
+    }
     for name in found:
         decision = decided[name]
         assert decision["why"]

@@ -113,7 +113,11 @@ def test_mixed_cards_are_ambiguous(tmp_path: Path) -> None:
         (bundled_host("no-gpu"), 4, "no_gpu"),
         (bundled_host("h200"), 5, "no_seat_for_card"),
         (bundled_host("rtx-5080"), 5, "no_seat_for_card"),
-        (bundled_host("rtx-5090").model_copy(update={"gpus": None, "driver": Driver(problem="mismatch")}), 4, "driver_mismatch"),
+        (
+            bundled_host("rtx-5090").model_copy(update={"gpus": None, "driver": Driver(problem="mismatch")}),
+            4,
+            "driver_mismatch",
+        ),
         (bundled_host("no-gpu").model_copy(update={"gpus": None}), 4, "driver_missing"),
         (bundled_host("no-gpu").model_copy(update={"driver": Driver(problem="no_devices")}), 4, "driver_no_devices"),
         (bundled_host("no-gpu").model_copy(update={"gpus": None, "driver": Driver()}), 4, "driver_failed"),
@@ -177,7 +181,9 @@ def own_image(world: World, vllm: str | None) -> list[str]:
 )
 def test_a_removed_option(world: World, vllm: str | None, judged: str | None) -> None:
     found = refusals(world, "--set", "calculate-kv-scales=true", *own_image(world, vllm))
-    assert [why for why, _ in found] == ([] if judged is None else [f"--calculate-kv-scales is not an option of {judged}"])
+    assert [why for why, _ in found] == (
+        [] if judged is None else [f"--calculate-kv-scales is not an option of {judged}"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -363,7 +369,11 @@ def test_a_host_file(world: World, tmp_path: Path) -> None:
     plan = run(["plan", "--seat", "quality", "--as", str(path), "--json"], world).plan
     assert (plan["host"], plan["recorded_host"]) == ("host", True)
     unknown = run(["plan", "--seat", "quality", "--as", "rtx-509", "--json"], world)
-    assert (unknown.code, unknown.error["code"], unknown.error["hint"]) == (3, "host_not_found", "did you mean rtx-5090?")
+    assert (unknown.code, unknown.error["code"], unknown.error["hint"]) == (
+        3,
+        "host_not_found",
+        "did you mean rtx-5090?",
+    )
 
 
 @pytest.mark.parametrize(

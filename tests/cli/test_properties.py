@@ -26,7 +26,9 @@ FAST = settings(
 )
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
-NASTY = st.one_of(TEXT, st.sampled_from(["'", '"', "\\", "$(date)", "`id`", "a\nb", "!!", "*", "~", "", " ", "\t", "-x", "é"]))
+NASTY = st.one_of(
+    TEXT, st.sampled_from(["'", '"', "\\", "$(date)", "`id`", "a\nb", "!!", "*", "~", "", " ", "\t", "-x", "é"])
+)
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | NASTY,

@@ -417,7 +417,7 @@ def test_an_image_on_the_wrong_card_is_refused_with_all_reasons(tmp_path: Path, 
     assert ran.code == 5
     rules = {refusal["rule"] for refusal in ran.error["refusals"]}
     assert rules == IMAGES[host, seat]
-    assert world.docker.pulled == world.hub.fetched == world.docker.started == []
+    assert (world.docker.pulled, world.hub.fetched, world.docker.started) == ([], [], [])
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,11 @@ def test_several(world: World) -> None:
     start(world)
     start(world, "--port", "8001", seat="stock")
     ran = run(["down", "--json"], world)
-    assert (ran.code, ran.error["code"], ran.error["causes"]) == (2, "engine_ambiguous", ["aeon-mixed-5090, vllm-stock"])
+    assert (ran.code, ran.error["code"], ran.error["causes"]) == (
+        2,
+        "engine_ambiguous",
+        ["aeon-mixed-5090, vllm-stock"],
+    )
     assert run(["down", "--all"], world).code == 0
     assert world.docker.ours() == ()
 

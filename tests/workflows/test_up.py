@@ -15,7 +15,7 @@ from tests.fakes.ports import BOOT_LINES, HEALTHY, Ran, World, run
 NAME = "aeon-mixed-5090"
 UP = ["up", "--seat", "quality"]
 COMPILE = (
-    b"(EngineCore pid=2623) INFO 11-30 21:44:45 [model_runner.py:305] Model loading took 1.12 GiB and 1.637821 seconds\n"
+    b"(EngineCore pid=2623) INFO 11-30 21:44:45 [model_runner.py:305] Model loading took 1.12 GiB and 1.6 seconds\n"
 )
 SILENT = Script(cpu_per_second=0.0, on_term=None)
 
@@ -319,7 +319,9 @@ def test_a_removal_at_the_first_question(world: World) -> None:
         world.docker._engines.clear()
 
     world.http.during = vanish
-    assert failed(run([*UP, "--json"], world), 7, "not_running")["causes"] == ["somebody removed it at the first question"]
+    assert failed(run([*UP, "--json"], world), 7, "not_running")["causes"] == [
+        "somebody removed it at the first question"
+    ]
 
 
 @pytest.mark.parametrize("stage", ["probe", "pull", "fetch", "start", "boot", "smoke"])
@@ -350,8 +352,11 @@ def test_a_failure_that_cannot_be_cleared_away(world: World) -> None:
     world.http.reply = None
     world.docker.stuck.add(NAME)
     error = failed(run([*UP, "--json"], world), 7, "smoke_failed")
-    assert f"engine {NAME} could not be cleared away: engine {NAME} could not be removed; it still runs 20 s after SIGKILL" in (
-        error["causes"]  # type: ignore[operator]
+    assert (
+        f"engine {NAME} could not be cleared away: engine {NAME} could not be removed; it still runs 20 s after SIGKILL"
+        in (
+            error["causes"]  # type: ignore[operator]
+        )
     )
 
 
@@ -423,7 +428,7 @@ def test_a_rehearsal_touches_nothing_real(world: World) -> None:
     world.docker.silence = HostError("docker_unreachable", "Docker does not answer")
     ran = run(["up", "--seat", "quality", "--rehearse", "rtx-5090", "--json"], world)
     assert (ran.code, ran.envelope["rehearsal"], ran.data["engine"]["rehearsal"]) == (0, True, True)
-    assert world.registry.asked == world.hub.fetched == []
+    assert (world.registry.asked, world.hub.fetched) == ([], [])
     words = run(["up", "--seat", "quality", "--rehearse", "rtx-5090"], world)
     assert "This is a rehearsal" in words.err
 
