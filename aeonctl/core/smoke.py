@@ -42,6 +42,8 @@ def judge_answer(status: int, body: Any) -> Answer:
         return Answer(ok=False, words=f"the answer ended with finish_reason {reason!r}")
     content = message.get("content") or ""
     thought = message.get("reasoning") or message.get("reasoning_content") or ""
+    if not isinstance(content, str) or not isinstance(thought, str):
+        return Answer(ok=False, words="the answer's text is no text")
     if garbage := degenerate(content) or degenerate(thought):
         return Answer(ok=False, words=f"the answer is garbage: {garbage}", text=content or thought)
     if content:
@@ -49,7 +51,8 @@ def judge_answer(status: int, body: Any) -> Answer:
     if thought:
         words = "it is still thinking" if reason == "length" else "it answered, all of it as reasoning"
         return Answer(ok=True, words=words, text=thought)
-    used = (body.get("usage") or {}).get("completion_tokens") if isinstance(body, dict) else None
+    usage = body.get("usage")
+    used = usage.get("completion_tokens") if isinstance(usage, dict) else None
     if reason == "length" and used:
         return Answer(ok=True, words=f"it produced {used} tokens without visible text")
     return Answer(ok=False, words="the answer is empty")

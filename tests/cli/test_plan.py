@@ -294,8 +294,11 @@ def test_an_image_that_nobody_can_ask_about(world: World) -> None:
     world.registry.images["example.org/vllm:1"] = down
     ran = run(["plan", "--seat", "quality", "--image", "example.org/vllm:1", "--json"], world)
     assert ran.code == 0
-    note = "nobody could be asked about example.org/vllm:1: the registry does not answer; it is judged by what is known of it here"
-    assert note in [remark["message"] for remark in ran.plan["warnings"]]
+    (note,) = [remark["message"] for remark in ran.plan["warnings"] if remark["rule"] == "image-note"]
+    assert note == (
+        "nobody could be asked about example.org/vllm:1: the registry does not answer; "
+        "it is judged by what is known of it here"
+    )
     assert run(["up", "--seat", "quality", "--image", "example.org/vllm:1", "--json"], world).error["code"] == (
         "registry_unreachable"
     )

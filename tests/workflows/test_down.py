@@ -142,7 +142,8 @@ def test_without_docker(world: World) -> None:
     ran = run(["down"], world)
     assert ran.code == 0
     assert ran.err == (
-        f"warning: Docker does not answer; only rehearsals are listed\nrehearsal engine {NAME} is gone (stopped, 0.0 s)\n"
+        "warning: Docker does not answer; only rehearsals are listed\n"
+        f"rehearsal engine {NAME} is gone (stopped, 0.0 s)\n"
     )
     again = run(["down", "--json"], world)
     assert (again.code, again.error["code"]) == (4, "docker_unreachable")
