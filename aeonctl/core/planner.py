@@ -159,7 +159,8 @@ def _name_model(draft: Draft, seat: Seat, served: str) -> Draft:
     changed = replace(draft, options=draft.options.with_value("model", served))
     if seat.model.by == "repo" and before is ABSENT:
         return changed
-    return _decide(changed, "--model", show_value(before), served, "--model", "the folder is mounted there")
+    why = "the model is chosen by --model, not by --set"
+    return _decide(changed, "--model", show_value(before), served, "--model", why)
 
 
 def _explain_mount(draft: Draft, mounted: Mounted, target: str) -> Draft:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aeonctl.core.catalog import Catalog
@@ -164,8 +164,3 @@ _REFUSAL_CODES = {
     "gpu-count-short": "does_not_fit",
     "option-unknown": "setting_forbidden",
 }
-
-
-def with_request(asked: Asked, **changes: object) -> Asked:
-    """The same question with parts of the request changed."""
-    return replace(asked, request=asked.request.model_copy(update=changes))

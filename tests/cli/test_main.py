@@ -146,7 +146,7 @@ def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Ascii(io.StringIO):
-    encoding = "ascii"  # type: ignore[assignment]
+    encoding = "ascii"
 
     def write(self, text: str, /) -> int:
         text.encode("ascii")

@@ -129,6 +129,21 @@ def test_no_seat(tmp_path: Path, host: Host, code: int, name: str) -> None:
     assert ran.error["hint"]
 
 
+def test_a_gpu_of_no_row_has_no_seats_of_its_own(tmp_path: Path) -> None:
+    (gpu,) = bundled_host("rtx-5090").gpus or ()
+    host = bundled_host("rtx-5090").model_copy(update={"gpus": (gpu.model_copy(update={"sm": "13.0"}),)})
+    ran = run(["plan", "--seat", "quality", "--json"], World(tmp_path, host))
+    assert (ran.code, ran.error["code"]) == (5, "no_seat_for_card")
+
+
+def test_the_model_is_not_a_setting(world: World) -> None:
+    plan = run(["plan", "--seat", "stock", "--set", "model=a/b", "--json"], world).plan
+    assert plan["command"][-2:] == ["--model", "Inferact/Qwen3.8-27B-NVFP4"]
+    assert [d["why"] for d in plan["decisions"] if d["rule"] == "--model"] == [
+        "the model is chosen by --model, not by --set"
+    ]
+
+
 def test_what_would_fit_is_named(world: World) -> None:
     for host in ("h200", "no-gpu"):
         ran = run(["plan", "--seat", "quality", "--as", host, "--json"], world)

@@ -12,10 +12,11 @@ from aeonctl.core.compat import driver_match, is_unified, sm_match
 from aeonctl.core.container import ContainerSpec, Mount, Publish, create_request, docker_run_lines, spec_hash
 from aeonctl.core.flags import Flag, check_value
 from aeonctl.core.host import Docker, DockerGpu, Driver, Gpu, Host, Memory, MemoryKind, Platform
-from aeonctl.core.image import FactsFrom, ImageFacts, is_digest
+from aeonctl.core.image import FactsFrom, ImageConfig, ImageFacts, facts_from_config, is_digest, parse_reference, pinned
 from aeonctl.core.knowledge import boot_knowledge
 from aeonctl.core.model import Layout, ModelFacts, mount_drafter, mount_model
 from aeonctl.core.options import ABSENT, Options, parse_setting
+from aeonctl.core.phases import BootProgress
 from aeonctl.core.rows import Card, ImageRow, Rule, Seat, Setting
 from aeonctl.core.rules import Draft, apply_rules, fill, holds
 from aeonctl.core.secrets import is_secret, is_secret_option
@@ -23,6 +24,7 @@ from aeonctl.core.select import describe_gpus
 from aeonctl.core.smoke import Answer, degenerate, error_text, judge_answer
 from aeonctl.core.units import docker_bytes, gib, human_bytes, human_seconds, version_key
 from aeonctl.errors import ConfigurationError, UsageError
+from tests.core.logdata import PHASE_ROWS
 from tests.data.profiles import catalog
 
 
@@ -423,6 +425,8 @@ def test_rows_that_are_right() -> None:
     assert Card.parse(CARD | ROW, "x.yaml").vram_gib == (1.0, 2.0)
     image = {"id": "i", "family": "vllm", "ref": "r", "platforms": [], "digest": "sha256:" + "a" * 64}
     assert is_digest(str(ImageRow.parse(image | ROW, "x.yaml").digest))
+    unsized = Seat.parse(SEAT | {"container": {"name": "n", "shm_size": None}} | ROW, "x.yaml")
+    assert unsized.container.shm_size is None
     assert Setting(env="A", value="1").env == "A"
 
 
@@ -546,6 +550,57 @@ def test_a_phase_that_does_not_exist() -> None:
     with pytest.raises(ConfigurationError) as caught:
         knowledge.budgets_with({"naps": 5.0})
     assert caught.value.causes == ("naps: there is no such phase",)
+
+
+def test_references() -> None:
+    loopback = {"localhost:5000/a": True, "127.0.0.1/a": True, "[::1]:5000/a": True, "ghcr.io/a": False, "a": False}
+    assert {text: parse_reference(text).is_loopback for text in loopback} == loopback
+    assert parse_reference("vllm/vllm-openai:v1@sha256:" + "a" * 64) == (
+        *("docker.io", "vllm/vllm-openai", "v1", "sha256:" + "a" * 64),
+    )
+    assert parse_reference("ubuntu").repository == "library/ubuntu"
+    assert pinned("a:1", None) == "a:1"
+    assert pinned("a:1", "sha256:x") == pinned("a:1@sha256:x", "sha256:y") == "a:1@sha256:x"
+
+
+def test_an_image_by_its_own_config() -> None:
+    config = ImageConfig(
+        architecture="arm64",
+        env=(
+            "TORCH_CUDA_ARCH_LIST=12.0a 12.1+PTX",
+            "NVIDIA_REQUIRE_CUDA=cuda>=12.8 brand=x",
+            "CUDA_VERSION=13.0.1",
+            "X",
+        ),
+        labels={"ai.aeon.not_for": "B200 sm_100", "org.opencontainers.image.version": "0.27.1+aeon"},
+        entrypoint=("vllm", "serve"),
+    )
+    facts = facts_from_config("ghcr.io/a/b:v9.9.9", config, FactsFrom.REGISTRY, digest="sha256:x")
+    assert facts.model_dump(exclude_defaults=True) == {
+        "ref": "ghcr.io/a/b:v9.9.9",
+        "facts_from": FactsFrom.REGISTRY,
+        "digest": "sha256:x",
+        "arch": "arm64",
+        "sm": ("12.0", "12.1"),
+        "ptx": ("12.1",),
+        "not_for": "B200 sm_100",
+        "not_for_sm": ("10.0",),
+        "cuda": "13.0",
+        "needs_cuda": "12.8",
+        "vllm": "0.27.1",
+        "entrypoint": ("vllm", "serve"),
+        "family": "aeon",
+    }
+    bare = facts_from_config("vllm/vllm-openai:v0.33.0-cu129", ImageConfig(), FactsFrom.LOCAL)
+    assert (bare.vllm, bare.sm, bare.family, bare.cuda) == ("0.33.0", None, None, None)
+
+
+def test_a_boot_that_is_over_lasts_no_longer() -> None:
+    progress = BootProgress(PHASE_ROWS)
+    progress.feed("(APIServer pid=1) INFO:     Application startup complete.", 5.0)
+    before = progress.durations()
+    progress.finish(50.0)
+    assert progress.durations() == before
 
 
 def test_docker_facts_by_default() -> None:

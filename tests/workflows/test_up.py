@@ -444,3 +444,27 @@ def test_a_refusal_pulls_nothing(world: World) -> None:
     ran = run([*UP, "--set", "quantization=modelopt", "--json"], world)
     failed(ran, 5, "refused")
     assert world.docker.pulled == world.hub.fetched == []
+
+
+def test_a_log_that_cannot_be_kept(world: World) -> None:
+    world.state.write_text("a file where a folder should be")
+    world.http.reply = None
+    error = failed(run([*UP, "--json"], world), 7, "smoke_failed")
+    assert error["causes"] == ["no answer came", f"engine {NAME} was stopped and removed"]
+
+
+def test_last_words_without_an_end_of_line(world: World) -> None:
+    line = b"(EngineCore pid=2) ERROR 11-30 21:50:14 [core.py:1] RuntimeError: CUDA error: no kernel image is available"
+    world.script = replace(HEALTHY, lines=(*BOOT_LINES, (50.0, line)), exit_at=51.0, exit_code=1, healthy_at=None)
+    failed(run([*UP, "--json"], world), 7, "exited_at_start")
+    world.script = replace(HEALTHY, lines=(*BOOT_LINES, (61.0, line)))
+    world.http.reply = Reply(500, None, "")
+    failed(run([*UP, "--json"], world), 7, "smoke_failed")
+
+
+def test_a_boot_without_readings(world: World) -> None:
+    world.script = replace(HEALTHY, lines=(BOOT_LINES[2], (30.0, COMPILE)), healthy_at=60.0)
+    world.docker.cpu_seconds = lambda _name: None  # type: ignore[method-assign, assignment]
+    ran = run(UP, world)
+    assert ran.code == 0
+    assert "compile  (weights 1.1 GiB)" in ran.err or "weights 1.1 GiB" in ran.err
