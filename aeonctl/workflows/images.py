@@ -31,6 +31,8 @@ def image_facts(
     row = catalog.images[seat.image]
     if asked.image is not None:
         return asked.image
+    if asked.request.image is not None:
+        parse_reference(asked.request.image)
     if asked.rehearsal:
         facts = facts_from_row(row)
         return facts if asked.request.image is None else _renamed(facts, asked.request.image)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from aeonctl.core.checks import host_checks
-from aeonctl.core.host import Disk, Docker, DockerFlavor, DockerGpu, Driver, GpuProcess, Host, Memory
+from aeonctl.core.host import Docker, Host
 from aeonctl.core.image import FactsFrom, ImageFacts
 from aeonctl.core.model import Layout, ModelFacts
 from aeonctl.errors import DownloadError
@@ -20,82 +18,6 @@ MODEL = "AEON-7/Qwen3.8-27B-AEON-ULTIMATE-UNCENSORED-NVFP4-MIXED"
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-def checks(host: Host) -> dict[str, str]:
-    return {check.id: check.status.value for check in host_checks(host)}
-
-
-ALL_WELL = {
-    "platform": "pass",
-    "driver": "pass",
-    "gpu-0": "pass",
-    "memory": "pass",
-    "docker": "pass",
-    "docker-gpu": "pass",
-    "docker-disk": "pass",
-    "hub-cache": "pass",
-}
-NOTHING = dict.fromkeys(
-    ("platform", "driver", "gpu", "memory", "docker", "docker-gpu", "docker-disk", "hub-cache"), "skip"
-)
-GPU = (bundled_host("rtx-5090").gpus or ())[0]
-DOCKER = bundled_host("rtx-5090").docker
-
-
-@pytest.mark.parametrize(
-    ("host", "changes", "expected"),
-    [
-        ("rtx-5090", {}, {}),
-        (
-            "rtx-5090",
-            {"driver": Driver(problem="mismatch", detail="x"), "gpus": None},
-            {"driver": "fail", "gpu": "skip"},
-        ),
-        ("rtx-5090", {"driver": Driver(version="580.1")}, {}),
-        ("rtx-5090", {"gpus": (GPU.model_copy(update={"processes": (GpuProcess(pid=5),)}),)}, {"gpu-0": "warn"}),
-        ("rtx-5090", {"gpus": (GPU.model_copy(update={"mig": True, "processes": None}),)}, {"gpu-0": "warn"}),
-        ("rtx-5090", {"gpus": (GPU.model_copy(update={"vram_total_bytes": None}),)}, {}),
-        ("rtx-5090", {"docker": Docker(reachable=False, problem="permission")}, {"docker": "fail"}),
-        ("rtx-5090", {"docker": Docker(reachable=False)}, {"docker": "fail"}),
-        ("rtx-5090", {"docker": DOCKER.model_copy(update={"flavor": DockerFlavor.PODMAN})}, {"docker": "warn"}),
-        ("rtx-5090", {"docker": DOCKER.model_copy(update={"gpu": DockerGpu()})}, {"docker-gpu": "skip"}),
-        (
-            "rtx-5090",
-            {"docker": DOCKER.model_copy(update={"gpu": DockerGpu(runtime=False, hook=False, cdi=())})},
-            {"docker-gpu": "fail"},
-        ),
-        ("rtx-5090", {"docker": DOCKER.model_copy(update={"image_root_free_bytes": 5})}, {"docker-disk": "warn"}),
-        ("rtx-5090", {"disks": (Disk(role="hub-cache", path="/c", free_bytes=5),)}, {"hub-cache": "warn"}),
-        (
-            "rtx-5090",
-            {"disks": (Disk(role="hub-cache", path="/mnt/c", free_bytes=10**12, filesystem="9p"),)},
-            {"hub-cache": "warn"},
-        ),
-        (
-            "rtx-5090-wsl2",
-            {"memory": Memory(total_bytes=8 * 1024**3, available_bytes=1)},
-            {"memory": "warn"},
-        ),
-        ("dgx-spark", {}, {}),
-    ],
-)
-def test_checks(host: str, changes: dict[str, Any], expected: dict[str, str]) -> None:
-    found = checks(bundled_host(host).model_copy(update=changes))
-    reachable = "docker" not in changes or changes["docker"].reachable
-    base = {**ALL_WELL}
-    if not reachable:
-        base |= {"docker-gpu": "skip", "docker-disk": "skip"}
-    if "gpus" in changes and changes["gpus"] is None:
-        base.pop("gpu-0")
-        base["docker-gpu"] = "skip"
-    assert found == base | expected
-
-
-def test_checks_of_an_unknown_machine() -> None:
-    assert checks(Host()) == NOTHING
-    no_gpu = checks(bundled_host("no-gpu"))
-    assert (no_gpu["driver"], no_gpu["gpu"]) == ("warn", "warn")
 
 
 def test_doctor_exits_by_what_failed(world: World) -> None:
