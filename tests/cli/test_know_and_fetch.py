@@ -27,17 +27,18 @@ def test_doctor_exits_by_what_failed(world: World) -> None:
     )
     ran = run(["doctor", "--json"], world)
     assert (ran.code, ran.error["code"], ran.error["failed"]) == (4, "checks_failed", ["docker"])
-    assert ran.data["checks"][4]["remedy"].startswith("start it: sudo systemctl start docker")
+    (silent,) = (check for check in ran.data["checks"] if check["id"] == "docker")
+    assert silent["remedy"]
     text = run(["doctor"], world)
-    assert "FAIL  docker       Docker does not answer\n" in text.out
-    assert "-> start it: sudo systemctl start docker" in text.out
+    assert f"FAIL  docker           {silent['summary']}\n" in text.out
+    assert f"-> {silent['remedy']}" in text.out
     assert "error: 1 check failed: docker" in text.err
 
 
 def test_doctor_on_a_machine_without_anything(tmp_path: Path) -> None:
     ran = run(["doctor"], World(tmp_path, Host(gpus=())))
     assert ran.code == 0
-    assert "skip  docker" in ran.out
+    assert "skip  could not be told here (-v says why): " in ran.out
     assert "seats that fit this machine:\n  cpu/try" in ran.out
 
 
@@ -45,13 +46,12 @@ def test_doctor_of_a_seat(world: World) -> None:
     world.hub.present = set()
     ran = run(["doctor", "--seat", "quality", "--json"], world)
     assert ran.code == 0
-    assert [(check["id"], check["status"]) for check in ran.data["checks"][-2:]] == [
-        ("seat", "pass"),
-        ("seat-model", "warn"),
-    ]
+    of_seat = {check["id"]: check["status"] for check in ran.data["checks"] if check["id"].startswith("seat")}
+    assert (of_seat["seat"], of_seat["seat-model"]) == ("pass", "warn")
+    assert "fail" not in of_seat.values()
     refused = run(["doctor", "--seat", "dgx-spark/daily", "--json"], world)
     assert refused.code == 4
-    assert "seat:image-platform" in refused.error["failed"]
+    assert "seat-image-platform" in refused.error["failed"]
     unknown = run(["doctor", "--seat", "qualty", "--json"], world)
     assert (unknown.code, unknown.error["failed"]) == (4, ["seat"])
 
@@ -173,7 +173,7 @@ def test_pull_an_image(world: World) -> None:
     ran = run(["pull-image", "--seat", "quality", "--json"], world)
     assert ran.code == 0
     (ref,) = world.docker.pulled
-    assert ran.data["image"]["ref"] == ref
+    assert ref == f"{ran.data['image']['ref']}@{ran.data['image']['digest']}"
     again = run(["pull-image", "--seat", "quality"], world)
     assert (again.out, len(world.docker.pulled)) == (f"{ref}\n", 1)
 
@@ -185,4 +185,4 @@ def test_pull_an_image_of_the_users(world: World) -> None:
     world.docker.pulls[f"{ref}@{digest}"] = ((), facts)
     ran = run(["pull-image", ref], world)
     assert (ran.code, world.docker.pulled) == (0, [f"{ref}@{digest}"])
-    assert f"{ref} is here (25.2 GB)" in ran.err
+    assert f"{ref}@{digest} is here (25.2 GB)" in ran.err

@@ -322,6 +322,7 @@ CASES: dict[str, tuple[str, Case, Case]] = {
 NEVER_ACTS = {
     "first-start-restart-no": "every seat starts with restart no, so that the rule has nothing to change",
     "gated-model": "no seat's model is gated",
+    "image-digest-moved": "only a registry that was asked can say so; tests/workflows/test_images.py asks one",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from aeonctl.adapters.profiles import ProfileFiles
 from aeonctl.adapters.rehearsal_hub import RehearsalHub
 from aeonctl.cli.output import Output
-from aeonctl.core.catalog import Catalog, Document, recorded_host
+from aeonctl.core.catalog import Catalog, Document, facts_from_row, recorded_host
 from aeonctl.core.container import REVISION, ContainerSpec
 from aeonctl.core.host import Host
 from aeonctl.core.image import FactsFrom, ImageFacts
@@ -21,6 +21,7 @@ from aeonctl.core.model import Layout, ModelFacts
 from aeonctl.errors import AeonError, ConfigurationError, DownloadError
 from aeonctl.main import main
 from aeonctl.ports import EngineRecord, FetchProgress, Ports, PullProgress, Reply
+from tests.data.profiles import catalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.engines import FakeEngines, Script
 
@@ -123,16 +124,24 @@ class FakeHost:
         return self.owners.get(port)
 
 
+def _catalogued(ref: str) -> ImageFacts | None:
+    row = catalog().image_row(ref)
+    if row is None:
+        return None
+    return facts_from_row(row, ref).model_copy(update={"facts_from": FactsFrom.REGISTRY, "digest": row.digest})
+
+
 @dataclass
 class FakeRegistry:
-    """ports.Registry: references to facts or to the error that asking for them raises."""
+    """ports.Registry: references to facts or to the error that asking for them raises; an image of the catalogue is
+    there as the catalogue says."""
 
     images: dict[str, ImageFacts | AeonError] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
 
     def image(self, ref: str, arch: str | None) -> ImageFacts:
         self.asked.append((ref, arch))
-        found = self.images.get(ref) or DownloadError("image_not_found", f"there is no image {ref}")
+        found = self.images.get(ref) or _catalogued(ref) or DownloadError("image_not_found", f"there is no image {ref}")
         if isinstance(found, AeonError):
             raise found
         return found

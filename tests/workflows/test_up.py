@@ -447,7 +447,8 @@ def test_a_refusal_pulls_nothing(world: World) -> None:
 
 
 def test_a_log_that_cannot_be_kept(world: World) -> None:
-    world.state.write_text("a file where a folder should be")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "logs").write_text("a file where a folder should be")
     world.http.reply = None
     error = failed(run([*UP, "--json"], world), 7, "smoke_failed")
     assert error["causes"] == ["no answer came", f"engine {NAME} was stopped and removed"]
