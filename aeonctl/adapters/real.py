@@ -14,6 +14,7 @@ from aeonctl.adapters.hub_cache import hub_folder
 from aeonctl.adapters.locks import FileLocks
 from aeonctl.adapters.nvml_process import NvmlProcess
 from aeonctl.adapters.profiles import ProfileFiles
+from aeonctl.adapters.records import FileRecords
 from aeonctl.adapters.registry import OciRegistry
 from aeonctl.adapters.rehearsal import Rehearsal
 from aeonctl.adapters.rehearsal_hub import RehearsalHub
@@ -56,6 +57,7 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         locks=FileLocks(state, clock),
         environment=environment,
         state=state,
+        records=FileRecords(state),
     )
 
 
