@@ -83,14 +83,15 @@ def _send(
 
 def _whole(response: requests.Response | None) -> Reply | None:
     """The answer with its body; None when that breaks off."""
-    from requests.exceptions import ChunkedEncodingError, ConnectionError, ContentDecodingError, Timeout
+    import requests
+    from requests.exceptions import ChunkedEncodingError, ContentDecodingError
 
     if response is None:
         return None
     try:
         with response:
             response.content  # noqa: B018 - reads the body
-    except (ConnectionError, Timeout, ChunkedEncodingError, ContentDecodingError):
+    except (requests.ConnectionError, requests.Timeout, ChunkedEncodingError, ContentDecodingError):
         return None
     return _reply(response)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from aeonctl.core.container import ContainerSpec
 from aeonctl.core.plan import Plan, Request
+
+_UNITS = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
 
 
 def served_facts(spec: ContainerSpec) -> dict[str, Any]:
@@ -56,7 +59,9 @@ def up_words(plan: Plan, request: Request) -> list[str]:
 
 
 def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    """A number as vLLM reads it: ``8192``, ``8k`` (thousands), ``8K`` (of 1024)."""
+    found = re.fullmatch(r"(\d+)([kKmM]?)", text or "")
+    return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def _vision(command: Sequence[str]) -> bool | None:
@@ -70,4 +75,4 @@ def _vision(command: Sequence[str]) -> bool | None:
         return None
     if not isinstance(limits, dict) or "image" not in limits:
         return None
-    return limits["image"] != 0
+    return bool(limits["image"])
