@@ -1,7 +1,7 @@
 """What every probe of a running engine has in common: what is known of the engine, and how a verdict looks.
 
-A probe is a request, which is a value, and a judge, which is a pure function from the answer to a verdict. Who sends the
-one and hands the answer to the other is ``workflows.verify``.
+A probe is a request, which is a value, and a judge, which is a pure function from the answer to a verdict. Who sends
+the one and hands the answer to the other is ``workflows.verify``.
 """
 
 from __future__ import annotations

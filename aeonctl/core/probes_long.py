@@ -1,4 +1,4 @@
-"""The long probes: a needle in a prompt of an exact length, chunk boundaries, a prompt that is too long, many at once."""
+"""The long probes: a needle in a prompt of an exact length, chunk boundaries, a prompt too long, many at once."""
 
 from __future__ import annotations
 
