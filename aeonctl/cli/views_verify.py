@@ -46,9 +46,8 @@ def verified(done: Verified, session: Session) -> Outcome:
     output.rehearsal = done.rehearsal
     if done.passed:
         warnings = sum(probed.status is Status.WARN for probed in done.checks)
-        output.note(
-            f"{output.style('verified', 'good')}: {done.engine}" + (f", {warnings} warnings" if warnings else "")
-        )
+        more = f", {warnings} warnings" if warnings else ""
+        output.note(f"{output.style('verified', 'good')}: {done.engine}{more}")
     elif done.try_line is not None:
         output.note(f"what to try: {done.try_why}")
     if done.record is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import zlib
 from collections.abc import Sequence
@@ -143,12 +144,9 @@ def ask_structured(target: Target) -> Body:
 
 def judge_structured(status: int | None, body: Any) -> Verdict:
     """Whether the answer parses and has the shape."""
-    if status == 200:
-        said = understood(status, body)
-    elif status == 400:
+    if status == 400:
         return failed("structured_output_refused", f"HTTP 400: {error_text(body)}")
-    else:
-        said = understood(status, body)
+    said = understood(status, body)
     if isinstance(said, Verdict):
         return said
     try:
@@ -212,6 +210,9 @@ def judge_tool(status: int | None, body: Any, *, tools: bool | None) -> Verdict:
     return passed(f"it calls get_weather with {json.dumps(arguments, ensure_ascii=False)[:80]}")
 
 
+_COLOURS = {"red", "blue", "green", "yellow", "black", "white", "grey", "gray", "purple", "orange", "pink", "brown"}
+
+
 def tiny_png(side: int = 64) -> bytes:
     """A red square as a PNG."""
 
@@ -240,9 +241,11 @@ def judge_image(status: int | None, body: Any, *, vision: bool | None) -> Verdic
     said = understood(status, body)
     if isinstance(said, Verdict):
         return said._replace(code="image_refused") if status == 400 else said
-    if "red" in (said.content or said.thought).lower():
-        return passed("it sees a red image")
-    return warned("answer_wrong", "it takes the image, but does not see red", detail=shown(said.content))
+    answer = said.content or said.thought
+    seen = {word for word in re.findall(r"[a-z]+", answer.lower()) if word in _COLOURS}
+    if not seen or "red" in seen:
+        return passed("it takes an image, and sees that it is red" if seen else "it takes an image and answers")
+    return warned("answer_wrong", "it takes an image, but does not see that it is red", detail=shown(answer))
 
 
 def ask_stream(target: Target) -> Body:

@@ -1,9 +1,10 @@
-"""``aeonctl verify``: a real conversation with a running engine, probe by probe, and a look at the engine after each."""
+"""``aeonctl verify``: a real conversation with a running engine, probe by probe, and a look at it after each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aeonctl.core.checks import Status
@@ -11,6 +12,7 @@ from aeonctl.core.container import LABEL
 from aeonctl.core.cures import cure_for, read_cures, up_again
 from aeonctl.core.failure import Failure
 from aeonctl.core.knowledge import boot_knowledge
+from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.probes import Probed, Target, Verdict, skipped
 from aeonctl.errors import ConfigurationError, EngineError, VerificationError
 from aeonctl.ports import EngineRecord, Ports, Reporter
@@ -20,6 +22,7 @@ from aeonctl.workflows.verify_watch import EngineWatch, UrlWatch, Watch
 
 DEFAULT_KEY = "VLLM_API_KEY"
 RECORD_VERSION = 1
+_CHUNK_LINE = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def verify(
     knowledge = boot_knowledge(ports.profiles.read)
     watch = EngineWatch(record, url, home_of(record, ports), ports, knowledge)
     try:
-        checks, talk = _run(_target(record, how), url, how, watch, ports, on_check)
+        checks, talk = _run(_target(record, how, ports), url, how, watch, ports, on_check)
         done = _told(record.name, checks, watch, ports, record)
     finally:
         watch.close()
@@ -159,9 +162,7 @@ def _one(probe: Probe, talk: Conversation, watch: Watch, before: list[Probed], p
     began = ports.clock.now()
     verdict = _hindrance(probe, watch, before)
     if verdict is None:
-        verdict = probe.ask(talk)
-        if verdict.status is not Status.SKIP or verdict.code == "asked":
-            verdict = watch.look(probe.id, verdict, expects_refusal=probe.expects_refusal)
+        verdict = watch.look(probe.id, probe.ask(talk), expects_refusal=probe.expects_refusal)
     seconds = round(ports.clock.now() - began, 2)
     return Probed(
         id=probe.id,
@@ -183,9 +184,10 @@ def _hindrance(probe: Probe, watch: Watch, before: list[Probed]) -> Verdict | No
     return skipped(f"{failed_needs[0]} failed already") if failed_needs else None
 
 
-def _target(record: EngineRecord, how: HowVerify) -> Target:
-    """What the engine's label says of it."""
+def _target(record: EngineRecord, how: HowVerify, ports: Ports) -> Target:
+    """What the engine's label says of it, and its log where the label does not."""
     summary = summary_of(record)
+    chunk = summary.get("max_num_batched_tokens") or _chunk_in_log(record, ports)
     context = str(summary.get("max_model_len") or "")
     names = tuple(str(name) for name in summary.get("served_names") or ())
     return Target(
@@ -196,9 +198,19 @@ def _target(record: EngineRecord, how: HowVerify) -> Target:
         tools=summary.get("tools"),
         vision=summary.get("vision"),
         max_num_seqs=summary.get("max_num_seqs"),
-        max_num_batched_tokens=summary.get("max_num_batched_tokens"),
+        max_num_batched_tokens=chunk,
         keyed=True if how.key_env else summary.get("keyed"),
     )
+
+
+def _chunk_in_log(record: EngineRecord, ports: Ports) -> int | None:
+    """The size of a prefill chunk that vLLM chose for itself, as its boot says; None when it does not."""
+    splitter = LineSplitter()
+    for chunk in home_of(record, ports).log(record.name, follow=False):
+        for line in splitter.feed(chunk):
+            if found := _CHUNK_LINE.search(line):
+                return int(found[1])
+    return None
 
 
 def _told(name: str, checks: tuple[Probed, ...], watch: Watch, ports: Ports, record: EngineRecord | None) -> Verified:
@@ -213,7 +225,7 @@ def _told(name: str, checks: tuple[Probed, ...], watch: Watch, ports: Ports, rec
     words = summary.get("up") or _words(record, summary)
     line = None if cure is None else up_again(words, cure.settings, summary)
     why = None if cure is None or line is None else cure.why
-    return Verified(name, checks, None, diagnosis, line, why, rehearsal=record.rehearsal)
+    return replace(done, diagnosis=diagnosis, try_line=line, try_why=why)
 
 
 def _words(record: EngineRecord, summary: Mapping[str, Any]) -> list[str]:
@@ -227,7 +239,7 @@ def _recorded(done: Verified, talk: Conversation, record: EngineRecord, how: How
     spec_hash = record.labels.get(f"{LABEL}.spec-hash")
     facts = {"length": talk.asked_length, "soak": how.soak}
     if not spec_hash:
-        return Verified(**{**done.__dict__, "facts": facts})
+        return replace(done, facts=facts)
     content = {
         "verification": RECORD_VERSION,
         "spec_hash": spec_hash,
@@ -241,7 +253,7 @@ def _recorded(done: Verified, talk: Conversation, record: EngineRecord, how: How
         "checks": [check.model_dump(mode="json") for check in done.checks],
     }
     path = ports.records.save(spec_hash, content)
-    return Verified(**{**done.__dict__, "spec_hash": spec_hash, "record": str(path), "facts": facts})
+    return replace(done, spec_hash=spec_hash, record=str(path), facts=facts)
 
 
 def _no_key(variable: str) -> ConfigurationError:

@@ -199,12 +199,11 @@ def _chunks(talk: Conversation) -> Verdict:
         return skipped(f"a prompt of more than one chunk of {size:,} tokens does not fit into the context")
     status, body = talk.post("/tokenize", {"model": talk.target.model, "prompt": long.haystack(talk.seed, size // 8)})
     ids = body.get("tokens") if status == 200 and isinstance(body, dict) else None
-    if not isinstance(ids, list) or len(ids) <= size:
+    if not isinstance(ids, list) or len(ids) < size + 3:
         return skipped("the server has no /tokenize, so no length is exact")
-    for length in (size - 1, size, size + 1):
-        verdict = long.judge_chunk(
-            *talk.post("/v1/completions", long.ask_chunk(talk.target, ids[:length]), _LONG), length
-        )
+    for start, length in enumerate((size - 1, size, size + 1)):
+        prompt = ids[start : start + length]  # each begins anew, so that no prefix cache answers for the next
+        verdict = long.judge_chunk(*talk.post("/v1/completions", long.ask_chunk(talk.target, prompt), _LONG), length)
         if verdict is not None:
             return verdict
     return passed(f"prompts of {size - 1:,}, {size:,} and {size + 1:,} tokens are read whole")
@@ -221,7 +220,7 @@ def _long_prompt(talk: Conversation) -> Verdict:
 
 
 def _needle(talk: Conversation, length: int, depth: float) -> Verdict:
-    prompt = long.fit_prompt(length, talk.seed, depth, talk.count)
+    prompt = long.fit_prompt(length, talk.seed + length, depth, talk.count)
     return long.judge_needle(*talk.chat(long.ask_needle(talk.target, prompt), _LONG), prompt)
 
 
@@ -248,10 +247,8 @@ def _over_long(talk: Conversation) -> Verdict:
     context = talk.target.max_model_len
     if context is None:
         return skipped("nobody knows how long a prompt may be")
-    text = long.haystack(talk.seed, context // 8)
-    return long.judge_over_long(
-        *talk.chat(long.ask_needle(talk.target, long.LongPrompt(text, "", 0, exact=False))), context
-    )
+    prompt = long.LongPrompt(long.haystack(talk.seed, context // 12), "", 0, exact=False)
+    return long.judge_over_long(*talk.chat(long.ask_needle(talk.target, prompt)), context)
 
 
 def _concurrency(talk: Conversation) -> Verdict:
