@@ -15,12 +15,12 @@ from aeonctl.core.catalog import Read
 class Cure(Row):
     """Settings that have helped against one finding: a probe's code, or the id of a diagnosis (or its beginning)."""
 
-    on: str = Field(min_length=3)
+    against: str = Field(min_length=3)
     settings: dict[str, str] = Field(min_length=1)
 
     def meets(self, finding: str) -> bool:
         """Whether the row is about a finding; ``gpu-oom`` is about ``gpu-oom-at-load`` too."""
-        return finding == self.on or finding.startswith(f"{self.on}-")
+        return finding == self.against or finding.startswith(f"{self.against}-")
 
 
 def read_cures(read: Read) -> list[Cure]:
