@@ -25,6 +25,8 @@ class Target(Value):
     vllm: bool = True
     """Whether it takes vLLM's own fields in a request, beside the OpenAI API's."""
     thinking: bool | None = None
+    always_thinks: bool = False
+    """Whether it thinks also when it is asked not to, so that an answer needs more room."""
     tools: bool | None = None
     vision: bool | None = None
     max_num_seqs: int | None = None
@@ -85,6 +87,9 @@ class Said(NamedTuple):
     completion_tokens: int | None
 
 
+THOUGHT_TOKENS = 1024
+"""Room for a thought. One that fills it is no fault; clients just need more."""
+
 NO_ANSWER = "nothing answered (refused, reset, or no word within the time limit)"
 
 
@@ -95,7 +100,7 @@ def chat_request(
     body: Body = {
         "model": target.model,
         "messages": [{"role": "user", "content": content}],
-        "max_tokens": max_tokens,
+        "max_tokens": max_tokens + (THOUGHT_TOKENS if target.always_thinks else 0),
         "temperature": 0.0,
         **template_words(target, think=think),
     }

@@ -100,7 +100,7 @@ def fit_prompt(wanted: int, seed: int, depth: float, count: Callable[[str], int 
     asked; where it knows no answer, four characters stand for a token and the length is about right."""
     bare, some = count(haystack(seed, 0)), count(haystack(seed, 40))
     if bare is None or some is None or some <= bare:
-        sentences = max(0, wanted * 4 // 88)
+        sentences = max(0, wanted * 4 // 73)
         text = haystack(seed, sentences, depth=depth)
         return LongPrompt(text, needle_of(seed), len(text) // 4, exact=False)
     each = (some - bare) / 40
@@ -129,8 +129,7 @@ def count_request(target: Target, text: str) -> Body:
 
 def ask_needle(target: Target, prompt: LongPrompt) -> Body:
     """The long prompt, answered in a few tokens."""
-    tokens = ANSWER_TOKENS if target.vllm or target.thinking is False else 16 * ANSWER_TOKENS
-    return chat_request(target, prompt.text, tokens)
+    return chat_request(target, prompt.text, ANSWER_TOKENS)
 
 
 def judge_needle(status: int | None, body: Any, prompt: LongPrompt) -> Verdict:

@@ -12,6 +12,7 @@ from typing import Any
 
 from aeonctl.core.probes import (
     NO_ANSWER,
+    THOUGHT_TOKENS,
     Body,
     Said,
     Target,
@@ -28,8 +29,6 @@ from aeonctl.core.probes import (
 from aeonctl.core.smoke import error_text
 
 CHAT_TOKENS = 96
-THINK_TOKENS = 1024
-"""Room for a thought and an answer. A thought that fills it is no fault; clients just need more."""
 
 _QUESTION = "What is the capital of France? Answer in one short sentence."
 
@@ -84,7 +83,7 @@ def judge_chat(status: int | None, body: Any) -> Verdict:
         return said
     if not said.content:
         if said.thought:
-            return warned("thinking_not_off", "it thinks although it was asked not to", detail=shown(said.thought))
+            return warned("thinking_not_off", "it thinks first, though it was not to", detail=shown(said.thought))
         return failed("answer_empty", "the answer is empty")
     if "paris" not in said.content.lower():
         return warned("answer_wrong", "it answers in words, but not with Paris", detail=shown(said.content))
@@ -93,7 +92,7 @@ def judge_chat(status: int | None, body: Any) -> Verdict:
 
 def ask_thinking(target: Target) -> Body:
     """The same question with room to think."""
-    return chat_request(target, _QUESTION, THINK_TOKENS, think=True)
+    return chat_request(target, _QUESTION, THOUGHT_TOKENS, think=True)
 
 
 def judge_thinking(status: int | None, body: Any, *, thinking: bool | None) -> Verdict:
@@ -105,7 +104,7 @@ def judge_thinking(status: int | None, body: Any, *, thinking: bool | None) -> V
         summary = "the thought stands in the answer: no reasoning parser took it out"
         return warned("thought_in_answer", summary, remedy="start it with --set reasoning-parser=… of its model family")
     if said.thought and not said.content and said.finish == "length":
-        return passed(f"it thinks; {THINK_TOKENS:,} tokens were not enough to answer too, so give clients more")
+        return passed(f"it thinks; {THOUGHT_TOKENS:,} tokens were not enough to answer too, so give clients more")
     if said.thought and said.content:
         used = f" in {said.completion_tokens:,} tokens" if said.completion_tokens else ""
         return passed(f"it thinks and answers{used}")

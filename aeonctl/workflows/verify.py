@@ -142,7 +142,7 @@ def _run(
     target: Target, url: str, how: HowVerify, watch: Watch, ports: Ports, on_check: Callable[[Probed], None]
 ) -> tuple[tuple[Probed, ...], Conversation]:
     key = ports.environment.get(how.key_env or DEFAULT_KEY) or None
-    if key is None and (how.key_env or target.keyed):
+    if key is None and (how.key_env or _asks_for_key(url, ports)):
         raise _no_key(how.key_env or DEFAULT_KEY)
     seed = int(ports.clock.timestamp() * 10) % 1_000_000
     talk = Conversation(target, url, key, ports, how.length, seed)
@@ -254,6 +254,11 @@ def _recorded(done: Verified, talk: Conversation, record: EngineRecord, how: How
     }
     path = ports.records.save(spec_hash, content)
     return replace(done, spec_hash=spec_hash, record=str(path), facts=facts)
+
+
+def _asks_for_key(url: str, ports: Ports) -> bool:
+    reply = ports.http.get(f"{url}/v1/models", timeout=10.0)
+    return reply is not None and reply.status == 401
 
 
 def _no_key(variable: str) -> ConfigurationError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,7 +141,10 @@ def _keyless(talk: Conversation) -> Verdict:
 
 
 def _chat(talk: Conversation) -> Verdict:
-    return short.judge_chat(*talk.chat(short.ask_chat(talk.target)))
+    verdict = short.judge_chat(*talk.chat(short.ask_chat(talk.target)))
+    if verdict.code == "thinking_not_off":
+        talk.learn(always_thinks=True)
+    return verdict
 
 
 def _served_names(talk: Conversation) -> Verdict:
@@ -253,8 +256,16 @@ def _over_long(talk: Conversation) -> Verdict:
 
 def _concurrency(talk: Conversation) -> Verdict:
     count = min(talk.target.max_num_seqs or _UNKNOWN_SEQS, _MOST_AT_ONCE)
-    with ThreadPoolExecutor(count) as pool:
-        answers = list(pool.map(lambda index: talk.chat(long.ask_many(talk.target, index)), range(count)))
+    answers: list[tuple[int | None, Any]] = [(None, None)] * count
+
+    def ask(index: int) -> None:
+        answers[index] = talk.chat(long.ask_many(talk.target, index))
+
+    threads = [threading.Thread(target=ask, args=(index,), daemon=True) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return long.judge_many(answers)
 
 
