@@ -90,11 +90,16 @@ class Verified:
             first.code or "probe_failed",
             f"{self.engine} failed the probe {first.id}",
             cause=tuple(causes),
-            hint=self.try_line or first.remedy or remedy or "aeonctl logs shows what the engine wrote",
+            hint=self.try_line or first.remedy or remedy or self._where_to_look(),
             probe=first.id,
             diagnosis=None if self.diagnosis is None else self.diagnosis.id,
             try_line=self.try_line,
         )
+
+    def _where_to_look(self) -> str:
+        if "://" in self.engine:
+            return "its own log says more; aeonctl reads only what the server answers"
+        return f"aeonctl logs {self.engine} shows what the engine wrote"
 
 
 def verify(

@@ -43,7 +43,7 @@ class Conversation:
     def post(self, path: str, body: dict[str, Any], timeout: float = _CHAT) -> tuple[int | None, Any]:
         """POST below the engine's URL: status and body, (None, None) when nothing answers."""
         reply = self.ports.http.post(f"{self.url}{path}", body, timeout=timeout, key=self.key)
-        return (None, None) if reply is None else (reply.status, reply.json if reply.json is not None else reply.text)
+        return (None, None) if reply is None else (reply.status, _body(reply))
 
     def chat(self, body: dict[str, Any], timeout: float = _CHAT) -> tuple[int | None, Any]:
         """One chat completion."""
@@ -67,6 +67,11 @@ class Conversation:
     def ask_more(self, wanted: Iterable[Probe]) -> None:
         """Ask for probes to be run next."""
         self._more += wanted
+
+
+def _body(reply: Reply) -> Any:
+    """What an answer holds: JSON, or else its text without the line ends."""
+    return reply.json if reply.json is not None else " ".join(reply.text.split())
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ def _models(talk: Conversation) -> Verdict:
     if reply is not None and reply.status == 401:
         remedy = "set VLLM_API_KEY, or name the variable that holds the key: --key-env NAME"
         return failed("api_key_rejected", "it asks for a key, and not for this one", remedy=remedy)
-    status, body = (None, None) if reply is None else (reply.status, reply.json)
+    status, body = (None, None) if reply is None else (reply.status, _body(reply))
     target = talk.target
     wanted = target.served_names or ((target.model,) if target.model else ())
     verdict = short.judge_models(status, body, wanted)
