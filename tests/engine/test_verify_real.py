@@ -42,7 +42,8 @@ class Real(Rehearsed):
             ):
                 break
             time.sleep(0.02)
-        find = 'for p in /proc/[0-9]*; do grep -q EngineCore "$p/comm" && kill -9 "${p#/proc/}"; done'
+        # the kernel keeps 15 letters of VLLM::EngineCore
+        find = 'for p in /proc/[0-9]*; do grep -q EngineCor "$p/comm" && kill -9 "${p#/proc/}"; done'
         self.client.containers.get(NAME).exec_run(["bash", "-c", find])
 
 
