@@ -31,13 +31,13 @@ class Real(Rehearsed):
     client: Any
 
     def kill_core_at_work(self) -> None:
-        """SIGKILL to the engine process once it has a request of more than 2,000 tokens at work."""
+        """SIGKILL to the engine process once it has a request of more than 1,000 tokens at work."""
         metrics = f"http://127.0.0.1:{self.port}/metrics"
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             reply = self.ports.http.get(metrics, timeout=5)
             if reply is not None and any(
-                line.startswith("vllm:kv_cache_usage_perc") and float(line.rpartition(" ")[2]) > 0.02
+                line.startswith("vllm:kv_cache_usage_perc") and float(line.rpartition(" ")[2]) > 0.012
                 for line in reply.text.splitlines()
             ):
                 break
@@ -77,7 +77,7 @@ def test_it_passes(engine: Real) -> None:
 
 
 def test_a_needle_out_of_its_reach_is_lost_and_no_garbage(engine: Real) -> None:
-    ran = engine.verify("--length", "7000")
+    ran = engine.verify("--length", "2000")
     assert ran.code == 8, ran.envelope
     assert ran.checks("fail") == ["long-prompt"], ran.data["checks"]
     assert ran.error["code"] == "needle_lost", ran.check("long-prompt")
@@ -86,7 +86,7 @@ def test_a_needle_out_of_its_reach_is_lost_and_no_garbage(engine: Real) -> None:
 
 def test_its_death_on_the_long_prompt_is_told(engine: Real) -> None:
     found: list[Ran] = []
-    asking = threading.Thread(target=lambda: found.append(engine.verify("--length", "8000")))
+    asking = threading.Thread(target=lambda: found.append(engine.verify("--length", "3000")))
     asking.start()
     engine.kill_core_at_work()
     asking.join()
