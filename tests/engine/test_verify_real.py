@@ -94,5 +94,4 @@ def test_its_death_on_the_long_prompt_is_told(engine: Real) -> None:
     assert (ran.code, ran.error["code"]) == (8, "engine_died_on_long_prompt"), ran.data["checks"]
     assert ran.checks("fail") == ["long-prompt"]
     assert ran.check("long-prompt")["summary"] == "the engine ended with exit code 0"
-    assert ran.error["diagnosis"] == "engine-died-at-runtime"
     assert [check["status"] for check in ran.data["checks"]][-3:] == ["skip"] * 3
