@@ -227,6 +227,24 @@ class Reply:
     text: str
 
 
+class ReplyStream(Protocol):
+    """An HTTP answer that comes line by line. Iterating ends when it is over or breaks off."""
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type, in lower case, without its parameters."""
+
+    def lines(self) -> Iterator[str]:
+        """The lines as they come, empty ones left out."""
+
+    def close(self) -> None:
+        """Hang up, whether or not all has come."""
+
+
 class EngineHttp(Protocol):
     """The engine's HTTP API."""
 
@@ -235,6 +253,33 @@ class EngineHttp(Protocol):
 
     def post(self, url: str, body: Mapping[str, Any], *, timeout: float, key: str | None = None) -> Reply | None:
         """POST JSON; None when nothing answers."""
+
+    def stream(
+        self, url: str, body: Mapping[str, Any], *, timeout: float, key: str | None = None
+    ) -> ReplyStream | None:
+        """POST JSON and read the answer as it comes; None when nothing answers. Whoever asks must close it."""
+
+
+class Records(Protocol):
+    """What ``verify`` found, one record per spec hash."""
+
+    def save(self, spec_hash: str, record: Mapping[str, Any]) -> Path:
+        """Keep a record, whole or not at all; returns where. HostError state_unwritable."""
+
+    def load(self, spec_hash: str) -> Mapping[str, Any] | None:
+        """The record of a spec; None when there is none, or none that can be read."""
+
+
+class NoRecords:
+    """Records that keeps nothing."""
+
+    def save(self, spec_hash: str, record: Mapping[str, Any]) -> Path:  # noqa: ARG002
+        """Forget it."""
+        return Path(spec_hash)
+
+    def load(self, spec_hash: str) -> Mapping[str, Any] | None:  # noqa: ARG002
+        """There is none."""
+        return None
 
 
 class Reporter(Protocol):
@@ -287,3 +332,4 @@ class Ports:
     environment: Mapping[str, str]
     state: Path
     inspection: Inspection | None = None
+    records: Records = field(default_factory=NoRecords)

@@ -15,6 +15,7 @@ from aeonctl.adapters.hub_cache import hub_folder
 from aeonctl.adapters.locks import FileLocks
 from aeonctl.adapters.nvml_process import NvmlProcess
 from aeonctl.adapters.profiles import ProfileFiles
+from aeonctl.adapters.records import FileRecords
 from aeonctl.adapters.registry import OciRegistry
 from aeonctl.adapters.rehearsal import Rehearsal
 from aeonctl.adapters.rehearsal_hub import RehearsalHub
@@ -66,6 +67,7 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         environment=environment,
         state=state,
         inspection=inspection,
+        records=FileRecords(state),
     )
 
 

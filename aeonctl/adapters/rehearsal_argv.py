@@ -30,7 +30,19 @@ def process_environment(spec: ContainerSpec, environment: Mapping[str, str]) -> 
             given[name] = _host_paths(spec, value)
         elif name in environment:
             given[name] = environment[name]
+    if (folder := _repository(spec)) is not None:
+        given["AEONCTL_REHEARSE_MODEL_DIR"] = str(folder)
     return given | {name: value for name, value in environment.items() if name.startswith(_REHEARSE)}
+
+
+def _repository(spec: ContainerSpec) -> Path | None:
+    """The stand-in of a model that the command names by its repository, below a mounted folder of stand-ins."""
+    if spec.command[:1] != ("serve",):
+        return None
+    sources = [Path(mount.source) for mount in spec.mounts if mount.type == "bind"]
+    names = [word.replace("/", "--") for word in spec.command[1:] if re.fullmatch(r"[\w.-]+/[\w.-]+", word)]
+    folders = (source / name for source in sources for name in names)
+    return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
 
 def _host_paths(spec: ContainerSpec, word: str) -> str:

@@ -1,9 +1,9 @@
 """Every command, by importing the modules that define them; each is light until it runs."""
 
-from aeonctl.cli import commands_fetch, commands_know, commands_lock, commands_run
+from aeonctl.cli import commands_fetch, commands_know, commands_lock, commands_run, commands_verify
 from aeonctl.cli.app import app
 
-__all__ = ["ORDER", "app", "commands_fetch", "commands_know", "commands_lock", "commands_run"]
+__all__ = ["ORDER", "app", "commands_fetch", "commands_know", "commands_lock", "commands_run", "commands_verify"]
 
 ORDER = (
     "doctor",
@@ -13,6 +13,7 @@ ORDER = (
     "pull-image",
     "plan",
     "up",
+    "verify",
     "status",
     "logs",
     "down",

@@ -114,6 +114,7 @@ def engines(views: list[EngineView], session: Session) -> Outcome:
         marks = ["rehearsal"] if view.record.rehearsal else []
         marks += [f"restart {view.record.restart_policy}"] if view.record.restart_policy != "no" else []
         marks += [f"waived {','.join(entry['waived'])}"] if entry["waived"] else []
+        marks += [] if view.verified is None else ["verified" if view.verified else "failed verify"]
         marks += [view.why] if view.why else []
         state = view.state if view.state != "starting" else f"starting ({view.phase})"
         uptime = human_seconds(view.uptime) if view.uptime is not None else "-"

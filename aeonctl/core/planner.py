@@ -13,6 +13,7 @@ from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_ha
 from aeonctl.core.flags import FlagTable, check_value
 from aeonctl.core.host import Host, Platform, vram_gib
 from aeonctl.core.image import ImageFacts, pinned
+from aeonctl.core.labels import served_facts, up_words
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
 from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
@@ -336,7 +337,7 @@ def _assemble(
         thinking=draft.options.look("reasoning-parser") is not ABSENT,
         boot_seconds=dict(seat.boot_seconds),
     )
-    return plan.model_copy(update={"container": spec.model_copy(update={"labels": labels_of(plan)})})
+    return plan.model_copy(update={"container": spec.model_copy(update={"labels": labels_of(plan, request)})})
 
 
 def _text(value: Any) -> str | None:
@@ -351,7 +352,7 @@ def _seat_remarks(seat: Seat, inputs: Inputs) -> tuple[Remark, ...]:
     )
 
 
-def labels_of(plan: Plan) -> dict[str, str]:
+def labels_of(plan: Plan, request: Request) -> dict[str, str]:
     """What a container says about itself: enough for ``status`` to speak of it without any other state."""
     summary = {
         "model": plan.model.repo or plan.model.path,
@@ -361,6 +362,8 @@ def labels_of(plan: Plan) -> dict[str, str]:
         "served_names": list(plan.served_names),
         "max_model_len": plan.max_model_len,
         "thinking": plan.thinking,
+        **served_facts(plan.container),
+        "up": up_words(plan, request),
     }
     labels = {
         f"{LABEL}.seat": plan.seat,

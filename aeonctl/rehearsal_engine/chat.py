@@ -61,8 +61,18 @@ class Exchange:
         }
 
     def events(self) -> Iterator[str]:
-        """Yield the answer as server-sent events, ending with [DONE]."""
-        finish = self.made.finish_reason
+        """Yield the answer as server-sent events, ending with [DONE]; a client that hangs up ends the request."""
+        finish, self.made.finish_reason = self.made.finish_reason, "abort"
+        try:
+            yield from self._pieces(finish)
+        finally:
+            self._end()
+        options = self.body.get("stream_options")
+        if isinstance(options, dict) and options.get("include_usage"):
+            yield self._event(None, usage=self._usage())
+        yield "data: [DONE]\n\n"
+
+    def _pieces(self, finish: str) -> Iterator[str]:
         if self.chat:
             yield self._event({"delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None})
         for delta in self._deltas():
@@ -73,11 +83,6 @@ class Exchange:
         last: Body = {"delta": {}} if self.chat else {"text": ""}
         yield self._event({**last, "logprobs": None, "finish_reason": finish, "stop_reason": None})
         self.made.finish_reason = finish
-        self._end()
-        options = self.body.get("stream_options")
-        if isinstance(options, dict) and options.get("include_usage"):
-            yield self._event(None, usage=self._usage())
-        yield "data: [DONE]\n\n"
 
     def _deltas(self) -> Iterator[Body]:
         if not self.chat:

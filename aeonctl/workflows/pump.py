@@ -15,18 +15,21 @@ _MOST_CHUNKS = 256
 class LogPump:
     """Pieces of one engine's log. The thread is a daemon: it ends with the engine's log or with the process."""
 
-    def __init__(self, engines: Engines, name: str) -> None:
+    def __init__(self, engines: Engines, name: str, *, tail: int | None = None) -> None:
+        """``tail`` is how many lines of what is there already are wanted; None wants them all."""
         self._queue: queue.Queue[bytes | None] = queue.Queue(_MOST_CHUNKS)
         self._closed = threading.Event()
         self.ended = False
         self.error: AeonError | None = None
         self._stream: LogStream | None = None
-        self._thread = threading.Thread(target=self._read, args=(engines, name), name=f"log of {name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._read, args=(engines, name, tail), name=f"log of {name}", daemon=True
+        )
         self._thread.start()
 
-    def _read(self, engines: Engines, name: str) -> None:
+    def _read(self, engines: Engines, name: str, tail: int | None) -> None:
         try:
-            self._stream = engines.log(name, follow=True)
+            self._stream = engines.log(name, follow=True, tail=tail)
             for chunk in self._stream:
                 if not self._put(chunk):
                     return

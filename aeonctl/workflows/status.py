@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aeonctl.core.container import LABEL
@@ -29,6 +29,8 @@ class EngineView:
     phase: str | None
     why: str | None
     uptime: float | None
+    verified: bool | None = None
+    """Whether ``verify`` passed for this very spec; None when it was never run."""
 
     def as_json(self) -> dict[str, Any]:
         """One entry of ``data.engines``."""
@@ -51,6 +53,7 @@ class EngineView:
             "uptime_seconds": None if self.uptime is None else round(self.uptime),
             "spec_hash": record.labels.get(f"{LABEL}.spec-hash"),
             "waived": [rule for rule in record.labels.get(f"{LABEL}.waived", "").split(",") if rule],
+            "verified": self.verified,
             "rehearsal": record.rehearsal,
         }
 
@@ -59,7 +62,13 @@ def status(ports: Ports, report: Reporter) -> list[EngineView]:
     """Every engine of ours. An engine that died is in the list as ``dead``, whatever its exit code was."""
     engines = every_engine(ports, report)
     knowledge = boot_knowledge(ports.profiles.read) if engines else None
-    return [_view(record, ports, knowledge) for record in engines if knowledge is not None]
+    views = [_view(record, ports, knowledge) for record in engines if knowledge is not None]
+    return [replace(view, verified=_verified(view.record, ports)) for view in views]
+
+
+def _verified(record: EngineRecord, ports: Ports) -> bool | None:
+    found = ports.records.load(record.labels.get(f"{LABEL}.spec-hash", ""))
+    return None if found is None else found.get("passed") is True
 
 
 def _view(record: EngineRecord, ports: Ports, knowledge: BootKnowledge) -> EngineView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -68,3 +69,56 @@ def test_an_answer_that_breaks_off(said: bytes) -> None:
         thread.start()
         assert RequestsHttp().get(f"http://127.0.0.1:{server.getsockname()[1]}/x", timeout=5) is None
         thread.join()
+
+
+def test_a_stream_is_read_as_it_comes_and_hung_up() -> None:
+    released = threading.Event()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+    hung_up = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def once() -> None:
+            connection, _ = server.accept()
+            with connection:
+                asked = b""
+                while not asked.endswith(b"{}"):
+                    asked += connection.recv(65536)
+                connection.sendall(head + b"8\r\ndata: a\n\r\n" + b"3\r\n\nda\r\n")
+                released.wait(10)
+                connection.sendall(b"6\r\nta: b\n\r\n")
+                with suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+                hung_up.set()
+
+        thread = threading.Thread(target=once)
+        thread.start()
+        stream = RequestsHttp().stream(f"http://127.0.0.1:{server.getsockname()[1]}/x", {}, timeout=5)
+        assert stream is not None
+        assert (stream.status, stream.content_type) == (200, "text/event-stream")
+        lines = stream.lines()
+        assert next(lines) == "data: a"
+        released.set()
+        assert next(lines) == "data: b"
+        stream.close()
+        thread.join()
+    assert hung_up.is_set()
+
+
+def test_a_stream_that_breaks_off_ends() -> None:
+    said = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n9\r\ndata"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def once() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=once)
+        thread.start()
+        stream = RequestsHttp().stream(f"http://127.0.0.1:{server.getsockname()[1]}/x", {}, timeout=5)
+        assert stream is not None
+        assert list(stream.lines())[:1] == ["data: a"]
+        stream.close()
+        thread.join()
+    assert RequestsHttp().stream(f"http://127.0.0.1:{free_port()}/x", {}, timeout=5) is None

@@ -20,7 +20,7 @@ from aeonctl.core.image import FactsFrom, ImageFacts
 from aeonctl.core.model import Layout, ModelFacts
 from aeonctl.errors import AeonError, ConfigurationError, DownloadError
 from aeonctl.main import main
-from aeonctl.ports import EngineRecord, FetchProgress, Ports, PullProgress, Reply
+from aeonctl.ports import EngineRecord, FetchProgress, Ports, PullProgress, Reply, ReplyStream
 from tests.data.profiles import catalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.engines import FakeEngines, Script
@@ -257,6 +257,12 @@ class FakeHttp:
         self.posts.append((url, body, key))
         self.during()
         return self.reply
+
+    def stream(
+        self, url: str, body: Mapping[str, Any], *, timeout: float, key: str | None = None
+    ) -> ReplyStream | None:
+        """Nothing answers: what streams is tested against the rehearsal's own process."""
+        return None
 
     def _engine(self, url: str) -> bool:
         port = int(url.split(":")[2].split("/")[0])
