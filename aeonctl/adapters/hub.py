@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import logging
+import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -88,16 +89,14 @@ class HuggingFaceHub:
         """A folder that the user names: relative to the working folder, ``~`` for the home; links to it are followed.
 
         ``path`` in the answer is absolute. A snapshot in any hub cache is known as one. ConfigurationError
-        model_folder_invalid: no such folder, a file, no config.json, only GGUF or an adapter, links that lead nowhere
-        or outside.
+        model_folder_invalid: no such folder, a file, no config.json, only GGUF or an adapter, links that lead nowhere.
         """
         text = str(path)
         named = self._home / text[2:] if text.startswith("~/") else self._home if text == "~" else path
         try:
             folder = named.resolve()
             _check_folder(folder, path)
-            place = place_of(folder)
-            facts, problems = read_snapshot(place) if place else read_plain(folder)
+            facts, problems = _read_folder(folder)
         except (OSError, RuntimeError, ValueError) as error:
             raise _bad_folder(path, str(error), "name a folder that you may read") from error
         broken = [f"{name}: {problem}" for name, problem in problems.items() if problem.startswith("its link")]
@@ -105,6 +104,11 @@ class HuggingFaceHub:
             hint = "copy the files themselves, or name the repository and let the hub's cache hold it"
             raise _bad_folder(path, "; ".join(broken[:3]), hint)
         return facts
+
+    @staticmethod
+    def describe(folder: Path) -> ModelFacts:
+        """What is in a folder, whole or not. OSError when it cannot be read."""
+        return _read_folder(Path(os.path.realpath(folder)))[0]
 
     def size(self, repo: str, revision: str | None) -> tuple[int, int]:
         """Bytes to fetch and bytes in all, by the hub's dry run. Errors as ``fetch``."""
@@ -241,6 +245,11 @@ class HuggingFaceHub:
         token = self._token()
         has_token = bool(token if token is not None else get_token())
         return Asked(repo, revision, self._hub, self._endpoint, has_token, needed)
+
+
+def _read_folder(folder: Path) -> tuple[ModelFacts, dict[str, str]]:
+    place = place_of(folder)
+    return read_snapshot(place) if place else read_plain(folder)
 
 
 def _check_folder(folder: Path, named: Path) -> None:

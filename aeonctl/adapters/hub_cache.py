@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aeonctl.adapters.links import LinkTracer
 from aeonctl.core.container import REVISION
 from aeonctl.core.model import Layout, ModelFacts
+from aeonctl.core.mountproof import Entries
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -93,29 +95,37 @@ def commit_of(root: Path, revision: str | None) -> str | None:
 
 @dataclass
 class Contents:
-    """What lies in a model's folder. ``files`` are sizes by path; ``problems`` say, by path, why a file is no file."""
+    """What lies in a model's folder. ``files`` are sizes by path; ``problems`` say, by path, why a file is no file;
+    ``real`` are the files that the paths end at, and ``links`` all links on the way."""
 
     files: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     linked: bool = False
     shared: bool = False
 
+    def entries(self) -> Entries:
+        """The same as the proof of the mounts wants it."""
+        return Entries(files=self.real, links=self.links)
 
-def read_contents(folder: Path, own: Path, hub: Path | None = None) -> Contents:
-    """Walk ``folder``; a link has to end in a file within ``own``, or (then it is shared) within ``hub``.
+
+def read_contents(folder: Path, own: Path | None = None, hub: Path | None = None) -> Contents:
+    """Walk ``folder``; with ``own``, a link has to end in a file within it, or (then it is shared) within ``hub``.
 
     OSError when the folder cannot be read.
     """
     contents = Contents()
-    own_limit, hub_limit = Path(os.path.realpath(own)), Path(os.path.realpath(hub or own))
+    limits = [Path(os.path.realpath(limit)) for limit in (own, hub) if limit is not None]
+    tracer = LinkTracer(contents.links)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
-        target = Path(os.path.realpath(path))
+        target = Path(tracer.trace(str(path)))
         if path.is_symlink():
             contents.linked = True
-            is_own = target.is_relative_to(own_limit)
+            is_own = not limits or target.is_relative_to(limits[0])
             contents.shared |= not is_own or (path.parent / path.readlink()).is_symlink()
-            if not is_own and not target.is_relative_to(hub_limit):
+            if not is_own and not any(target.is_relative_to(limit) for limit in limits):
                 contents.problems[relative] = f"its link leads outside, to {target}"
                 continue
         if ".incomplete" in (target.suffix, path.suffix):
@@ -125,18 +135,32 @@ def read_contents(folder: Path, own: Path, hub: Path | None = None) -> Contents:
             contents.files[relative] = target.stat().st_size
         except OSError:
             contents.problems[relative] = f"its link leads nowhere, to {target}"
+            continue
+        contents.real[relative] = str(target)
     return contents
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Every file and link below ``folder`` by name; hidden folders (.git, .cache) hold nothing that a model needs."""
+def _walk(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Every file and link below ``folder`` by name; hidden folders (.git, .cache) hold nothing that a model needs.
+
+    A link to a folder is walked like one, unless it leads back to where the walk came from.
+    """
+    here = os.path.realpath(folder)
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     for entry in ordered:
-        if not entry.is_dir(follow_symlinks=False):
+        if not _is_folder(entry):
             yield Path(entry.path)
-        elif not entry.name.startswith("."):
-            yield from _walk(Path(entry.path))
+        elif not entry.name.startswith(".") and os.path.realpath(entry.path) not in (*above, here):
+            yield from _walk(Path(entry.path), (*above, here))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A folder, or a link to one; a link that leads round in circles is neither."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def read_snapshot(place: Place) -> tuple[ModelFacts, dict[str, str]]:
@@ -164,7 +188,7 @@ def read_snapshot(place: Place) -> tuple[ModelFacts, dict[str, str]]:
 
 def read_plain(folder: Path) -> tuple[ModelFacts, dict[str, str]]:
     """A folder of plain files, and the problems of the links in it by path. OSError when it cannot be read."""
-    contents = read_contents(folder, folder)
+    contents = read_contents(folder)
     missing = _missing(folder, contents)
     return _facts(folder, contents, missing).model_copy(update={"layout": Layout.PLAIN}), contents.problems
 
@@ -265,6 +289,7 @@ def _facts(folder: Path, contents: Contents, missing: list[str]) -> ModelFacts:
         files=len(contents.files),
         quantization=quantization(config or {}, modelopt or {}),
         missing=tuple(dict.fromkeys(missing)),
+        entries=contents.entries(),
     )
 
 

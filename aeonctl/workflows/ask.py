@@ -161,6 +161,7 @@ _REFUSAL_CODES = {
     "seat-vram-short": "does_not_fit",
     "gpu-count-short": "does_not_fit",
     "option-unknown": "setting_forbidden",
+    "model-not-mountable": "model_not_mountable",
 }
 
 

@@ -230,7 +230,7 @@ def test_a_plain_folder_that_is_not_whole(hub: HuggingFaceHub, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("/etc/hostname", "leads outside"), ("gone", "leads nowhere"), ("config.json", "leads nowhere")],
+    [("gone", "leads nowhere"), ("config.json", "leads nowhere")],
 )
 def test_a_link_that_a_mount_would_break(hub: HuggingFaceHub, tmp_path: Path, target: str, words: str) -> None:
     (tmp_path / "config.json").symlink_to(target)
