@@ -55,3 +55,6 @@ class RehearsalHub:
         write_whole(path, content)
         progress(FetchProgress(1, 1, len(content), len(content), "config.json"))
         return self.locate(repo, revision)
+
+    def verify(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> None:
+        """There is nothing to verify."""

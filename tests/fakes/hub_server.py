@@ -19,15 +19,28 @@ from urllib.parse import unquote, urlsplit
 _PIECE = 4 * 1024 * 1024
 
 
+def weights(fill: bytes, size: int) -> bytes:
+    """A safetensors file of ``size`` bytes with one tensor."""
+    for length in range(80, 200):
+        data = size - 8 - length
+        header = {"w": {"dtype": "U8", "shape": [data], "data_offsets": [0, data]}}
+        text = json.dumps(header).encode()
+        if len(text) <= length:
+            return length.to_bytes(8, "little") + text.ljust(length) + fill * data
+    raise ValueError(size)
+
+
 @dataclass
 class Repository:
-    """Files by path, per commit; ``branches`` name commits. ``gated`` and ``private`` need a token in ``readers``."""
+    """Files by path, per commit; ``branches`` name commits. ``gated`` and ``private`` need a token in ``readers``;
+    ``claimed`` are sizes that the listing tells wrongly."""
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     gated: bool = False
     private: bool = False
     readers: set[str] = field(default_factory=set)
+    claimed: dict[str, int] = field(default_factory=dict)
 
     def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
         digest = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
@@ -135,6 +148,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path):
             self._info(match[1], match[2] or "main")
+        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/auth-check", path):
+            self._access(match[1])
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", path):
             self._tree(match[1], match[2])
         elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
@@ -169,10 +184,26 @@ class Handler(BaseHTTPRequestHandler):
             gated = "auto" if repository.gated else False
             self._json({"_id": "1", "id": name, "sha": commit, "gated": gated, "private": False, "siblings": siblings})
 
+    def _access(self, name: str) -> None:
+        if (found := self._found(name, "main")) and not self._is_kept_out(found[0]):
+            self._json({})
+
+    def _is_kept_out(self, repository: Repository) -> bool:
+        """Whether a gated repository refused the token."""
+        if not repository.gated or self._token() in repository.readers:
+            return False
+        self._refuse(403 if self._token() else 401, "GatedRepo")
+        return True
+
     def _tree(self, name: str, revision: str) -> None:
         if found := self._found(name, revision):
             repository, commit = found
-            self._json([self._entry(path, content) for path, content in repository.commits[commit].items()])
+            entries = [self._entry(path, content) for path, content in repository.commits[commit].items()]
+            for entry in entries:
+                entry["size"] = repository.claimed.get(entry["path"], entry["size"])
+                if "lfs" in entry:
+                    entry["lfs"]["size"] = entry["size"]
+            self._json(entries)
 
     @staticmethod
     def _entry(path: str, content: bytes) -> dict[str, Any]:
@@ -187,8 +218,7 @@ class Handler(BaseHTTPRequestHandler):
         if found is None:
             return
         repository, commit = found
-        if repository.gated and self._token() not in repository.readers:
-            self._refuse(403 if self._token() else 401, "GatedRepo")
+        if self._is_kept_out(repository):
             return
         content = repository.commits[commit].get(path)
         if content is None:
