@@ -46,6 +46,7 @@ class HuggingFaceHub:
         self._endpoint = (environment.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
         self._stall_seconds = stall_seconds
         self._prepared: dict[tuple[str, str | None], Download] = {}
+        self._whole: dict[tuple[str, str | None], ModelFacts] = {}
 
     def locate(self, repo: str, revision: str | None) -> ModelFacts:
         """The snapshot in the cache, or where it will be, with what is missing of it. No network; raises nothing."""
@@ -91,6 +92,9 @@ class HuggingFaceHub:
 
         The ``fetch`` that follows does not ask again, and refuses when not all that was sized fits on the disk.
         """
+        if (facts := self._whole_as_the_hub_has_it(repo, revision)) is not None:
+            self._whole[repo, revision] = facts
+            return 0, facts.bytes or 0
         download = self._prepare(repo, revision)
         self._prepared[repo, revision] = download
         return download.needed, download.start().bytes_total
@@ -107,6 +111,8 @@ class HuggingFaceHub:
             facts = self.locate(repo, revision)
             if facts.present and read_tree(Place(self._hub, repo, revision)) is not None:
                 return facts
+        if (whole := self._whole.pop((repo, revision), None)) is not None:
+            return whole
         download = self._prepared.get((repo, revision)) or self._prepare(repo, revision)
         self._prepared[repo, revision] = download
         try:
@@ -151,6 +157,24 @@ class HuggingFaceHub:
         wrong = corrupt_files(place, tree, progress)
         if wrong:
             raise corrupt(repo, wrong, discard(place, wrong))
+
+    def _whole_as_the_hub_has_it(self, repo: str, revision: str | None) -> ModelFacts | None:
+        """A snapshot that is whole by its listing, and still what the branch means on the hub.
+
+        One small question, put without huggingface_hub, whose import would cost more than the answer. None for
+        everything else: then huggingface_hub asks again, and says what is wrong.
+        """
+        facts = self.locate(repo, revision)
+        if not facts.present or facts.revision is None or read_tree(Place(self._hub, repo, facts.revision)) is None:
+            return None
+        if facts.revision == revision:
+            return facts
+        self._refuse_offline(repo, revision)
+        from aeonctl.adapters.hub_question import commit_at_hub
+
+        token = self._token()
+        at_hub = commit_at_hub(self._endpoint, repo, revision or "main", token if isinstance(token, str) else None)
+        return facts if at_hub == facts.revision else None
 
     def _prepare(self, repo: str, revision: str | None) -> Download:
         from aeonctl.adapters.hub_download import prepare

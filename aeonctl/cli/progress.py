@@ -45,6 +45,10 @@ def short_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+_OWN_BAR_BYTES = 64 * 1024 * 1024
+"""A file of so many bytes has a bar of its own while it comes; the others are over before one reads their names."""
+
+
 class LineReporter:
     """Plain lines: one per boot phase, one per ten percent of a download."""
 
@@ -118,6 +122,10 @@ class TerminalReporter(LineReporter):
         """See Reporter."""
         files = f" ({step.files_done}/{step.files_total} files)" if step.files_total else ""
         self._bar(f"download {repo}", step.bytes_done, step.bytes_total, f"download {_short(repo)}{files}")
+        if step.file is not None and step.file_total >= _OWN_BAR_BYTES:
+            self._bar(step.file, step.file_done, step.file_total, f"  {_short(step.file)}")
+            if step.file_done >= step.file_total and self._bars is not None:
+                self._bars.remove_task(self._tasks.pop(step.file))
 
     def booting(self, phase: str, detail: str, elapsed: float) -> None:
         """See Reporter."""

@@ -48,6 +48,13 @@ class ModelFacts(Value):
     missing: tuple[str, ...] = ()
     entries: Entries | None = Field(default=None, exclude=True, repr=False)
 
+    @property
+    def to_fetch(self) -> str | None:
+        """The commit, branch or tag to ask the hub for; None for its main branch."""
+        if self.revision is None and self.revision_file is not None:
+            return self.revision_file.partition("/refs/")[2] or None
+        return self.revision
+
 
 class Mounted(NamedTuple):
     """Where a model is inside the container, by which mounts, and why not simply at its own mount point."""

@@ -137,7 +137,23 @@ def named_model(named: str, hub: ModelHub) -> ModelFacts:
             cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
             hint=f"for a folder write ./{named}",
         )
-    return hub.locate(repo, revision or None)
+    facts = hub.locate(repo, revision or None)
+    if not facts.present and _is_folder_here(named, hub):
+        raise ConfigurationError(
+            "model_name_ambiguous",
+            f"{named} is a folder here, and reads like a repository on the hub",
+            cause="a folder is written with ./ in front",
+            hint=f"--model ./{named}",
+        )
+    return facts
+
+
+def _is_folder_here(named: str, hub: ModelHub) -> bool:
+    """Whether a relative path leads to a model's folder (a rehearsal's hub plays folders, under names of its own)."""
+    try:
+        return hub.folder(Path(named)).repo is None
+    except ConfigurationError:
+        return False
 
 
 def refuse(plan: Plan) -> None:

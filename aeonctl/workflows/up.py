@@ -21,6 +21,7 @@ from aeonctl.workflows.ask import Asked, engines_for, hub_for, plan_for, refuse
 from aeonctl.workflows.boot import Boot, BootFollower, death_error
 from aeonctl.workflows.down import stop_engine
 from aeonctl.workflows.hosts import catalog_of
+from aeonctl.workflows.pull import ask_first
 
 _SMOKE_TIMEOUT = 300.0
 """Seconds for the first completion, which may still compile kernels."""
@@ -179,10 +180,12 @@ def fetch_missing(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, repo
         engines.pull(plan.image_ref, lambda step: report.pulling(plan.image_ref, step))
     missing = plan.missing_models()
     for facts in missing:
+        _need_network(asked, f"model {facts.repo}", f"aeonctl pull-model {facts.repo}")
+    ask_first([(facts, facts.to_fetch) for facts in missing], hub, report)
+    for facts in missing:
         repo = str(facts.repo)
-        _need_network(asked, f"model {repo}", f"aeonctl pull-model {repo}")
         report.note(f"making a stand-in for {repo}" if asked.rehearsal else f"downloading {repo}")
-        hub.fetch(repo, facts.revision, lambda step, repo=repo: report.fetching(repo, step))  # type: ignore[misc]
+        hub.fetch(repo, facts.to_fetch, lambda step, repo=repo: report.fetching(repo, step))  # type: ignore[misc]
     report.settle()
     if not missing:
         return plan

@@ -88,7 +88,9 @@ def test_a_whole_download(server: HubServer, hub: HuggingFaceHub, tmp_path: Path
     assert set(facts.entries.files) == set(FILES)
     assert hub.locate(REPO, None) == hub.locate(REPO, commit) == facts
     assert steps[0] == FetchProgress(0, 5, 0, TOTAL)
-    assert steps[-1] == FetchProgress(5, 5, TOTAL, TOTAL)
+    last = steps[-1]
+    assert (last.files_done, last.files_total, last.bytes_done, last.bytes_total) == (5, 5, TOTAL, TOTAL)
+    assert {step.file: step.file_total for step in steps[1:]} == {name: len(content) for name, content in FILES.items()}
     assert [step.bytes_done for step in steps] == sorted(step.bytes_done for step in steps)
     assert hub.size(REPO, None) == (0, TOTAL)
 

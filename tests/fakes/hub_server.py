@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,8 @@ class Repository:
     claimed: dict[str, int] = field(default_factory=dict)
 
     def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
-        digest = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
+        named = sorted((path, _git_sha1(content)) for path, content in files.items())
+        digest = hashlib.sha1(repr(named).encode()).hexdigest()
         self.commits[digest] = files
         self.branches[branch] = digest
         return digest
@@ -209,7 +211,7 @@ class Handler(BaseHTTPRequestHandler):
     def _entry(path: str, content: bytes) -> dict[str, Any]:
         entry: dict[str, Any] = {"type": "file", "path": path, "size": len(content), "oid": _git_sha1(content)}
         if path.endswith(".safetensors"):
-            digest = hashlib.sha256(content).hexdigest()
+            digest = _sha256(content)
             entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 134}
         return entry
 
@@ -225,7 +227,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(404, "EntryNotFound", {"X-Repo-Commit": commit})
             return
         is_lfs = path.endswith(".safetensors")
-        etag = hashlib.sha256(content).hexdigest() if is_lfs else _git_sha1(content)
+        etag = _sha256(content) if is_lfs else _git_sha1(content)
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
         if is_lfs:
             claimed = fault.claim_size if fault is not None else None
@@ -237,7 +239,7 @@ class Handler(BaseHTTPRequestHandler):
         if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             start = int(match[1])
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        body = content[start:]
+        body = memoryview(content)[start:]
         self.send_response(206 if start else 200)
         for key, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(key, value)
@@ -271,5 +273,40 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
+_DIGESTS: dict[tuple[int, str], tuple[bytes, str]] = {}
+"""Digests of contents by identity, which the content itself keeps alive: a benchmark must not measure hashing."""
+
+
+def _sha256(content: bytes) -> str:
+    return _digest(content, "sha256", b"")
+
+
 def _git_sha1(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    return _digest(content, "sha1", b"blob %d\0" % len(content))
+
+
+def _digest(content: bytes, algorithm: str, prefix: bytes) -> str:
+    key = (id(content), algorithm)
+    if key not in _DIGESTS:
+        digest = hashlib.new(algorithm, prefix)
+        digest.update(content)
+        _DIGESTS[key] = (content, digest.hexdigest())
+    return _DIGESTS[key][1]
+
+
+def serve(name: str, mebibytes: int, count: int) -> None:
+    """A hub with one repository of ``count`` files, for a benchmark; says its address and runs until it is ended."""
+    with hub_server() as hub:
+        shards = [f"model-{number:05}.safetensors" for number in range(1, count)]
+        size = mebibytes * 1024 * 1024 // len(shards)
+        files = {shard: weights(b"%c" % (65 + number % 50), size) for number, shard in enumerate(shards)}
+        repository = hub.repository(name, {"config.json": b"{}", **files})
+        for content in repository.commits[repository.branches["main"]].values():
+            _sha256(content)
+        sys.stdout.write(f"{hub.endpoint}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
