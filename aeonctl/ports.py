@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aeonctl.core.catalog import Document
+from aeonctl.core.checkpoint import Checkpoint
 from aeonctl.core.container import ContainerSpec
 from aeonctl.core.host import Docker, Driver, Gpu, Host
 from aeonctl.core.image import ImageFacts
@@ -188,6 +189,12 @@ class ModelHub(Protocol):
         """A folder that the user names, which may itself be a snapshot in a cache.
 
         ConfigurationError model_folder_invalid: not a folder, no config.json, links that lead nowhere.
+        """
+
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """What the model in a folder is, by its configuration and its weights' headers.
+
+        ConfigurationError model_folder_invalid when they cannot be read.
         """
 
     def size(self, repo: str, revision: str | None) -> tuple[int, int]:

@@ -20,9 +20,11 @@ sys.path.insert(0, str(ROOT))
 from aeonctl.core.base import Value  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
+from aeonctl.core.kernels import ArchitectureRow, KernelRow  # noqa: E402
 from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Seat  # noqa: E402
 
 ROWS: dict[str, type[Value]] = {"cards": Card, "images": ImageRow, "models": ModelRow, "seats": Seat, "rules": Rule}
+ROWS |= {"kernels": KernelRow, "architectures": ArchitectureRow}
 SINGLE: dict[str, type[Value]] = {"hosts": Host, "vllm": FlagTable}
 
 

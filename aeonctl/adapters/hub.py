@@ -24,6 +24,7 @@ from aeonctl.adapters.hub_cache import (
 )
 from aeonctl.adapters.hub_folders import bad_folder, check_folder, read_folder
 from aeonctl.adapters.hub_workers import STALL_SECONDS
+from aeonctl.core.checkpoint import Checkpoint, read_checkpoint
 from aeonctl.core.model import ModelFacts
 from aeonctl.errors import DownloadError
 from aeonctl.ports import FetchProgress
@@ -81,6 +82,16 @@ class HuggingFaceHub:
             hint = "copy the files themselves, or name the repository and let the hub's cache hold it"
             raise bad_folder(path, "; ".join(broken[:3]), hint)
         return facts
+
+    @staticmethod
+    def checkpoint(folder: Path) -> Checkpoint:
+        """What the model in a folder is. ConfigurationError model_folder_invalid when its weights cannot be read."""
+        from aeonctl.adapters.checkpoint_files import read_checkpoint_files
+
+        try:
+            return read_checkpoint(read_checkpoint_files(folder))
+        except (OSError, ValueError) as error:
+            raise bad_folder(folder, str(error), "fetch the damaged file again") from error
 
     @staticmethod
     def describe(folder: Path) -> ModelFacts:

@@ -16,6 +16,7 @@ from aeonctl.core.rows import ModelRow, Seat
 from aeonctl.core.select import Choice, choose_seat
 from aeonctl.errors import ConfigurationError, DownloadError, HostError, RefusedError
 from aeonctl.ports import Engines, ModelHub, Ports
+from aeonctl.workflows.folders import refuse_bare_folder
 from aeonctl.workflows.hosts import host_of
 from aeonctl.workflows.seats import judged_seats
 
@@ -138,22 +139,9 @@ def named_model(named: str, hub: ModelHub) -> ModelFacts:
             hint=f"for a folder write ./{named}",
         )
     facts = hub.locate(repo, revision or None)
-    if not facts.present and _is_folder_here(named, hub):
-        raise ConfigurationError(
-            "model_name_ambiguous",
-            f"{named} is a folder here, and reads like a repository on the hub",
-            cause="a folder is written with ./ in front",
-            hint=f"--model ./{named}",
-        )
+    if not facts.present:
+        refuse_bare_folder(named, hub, "--model")
     return facts
-
-
-def _is_folder_here(named: str, hub: ModelHub) -> bool:
-    """Whether a relative path leads to a model's folder (a rehearsal's hub plays folders, under names of its own)."""
-    try:
-        return hub.folder(Path(named)).repo is None
-    except ConfigurationError:
-        return False
 
 
 def refuse(plan: Plan) -> None:
