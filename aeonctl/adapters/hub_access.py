@@ -17,7 +17,7 @@ def check_writable(place: Place) -> None:
     locks = place.hub / ".locks" / place.root.name
     for folder in (place.snapshot, place.root / "blobs", place.root / "refs", place.tree.parent, locks):
         existing = nearest(folder)
-        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK, effective_ids=True):
             raise unwritable(place.hub, existing)
 
 

@@ -48,7 +48,9 @@ def _checkpoint(checkpoint: Checkpoint) -> list[tuple[str, str]]:
 
 
 def _image(image: ImageView) -> str:
-    words = {True: "new enough", False: "older than the first that is known to serve it", None: "unverified"}[image.new_enough]
+    words = {True: "new enough", False: "older than the first that is known to serve it", None: "unverified"}[
+        image.new_enough
+    ]
     return f"{image.id} (vLLM {image.vllm or 'unknown'}): {words}"
 
 

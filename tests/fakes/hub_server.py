@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,6 +63,8 @@ class Fault:
     claim_size: int | None = None
     hold_after: int | None = None
     times: int | None = None
+    action: Callable[[], None] | None = None
+    replace: bytes | None = None
 
 
 class HubServer:
@@ -143,8 +145,13 @@ class Handler(BaseHTTPRequestHandler):
         """Tests read ``asked`` instead."""
 
     def _answer(self) -> None:
+        if self.path.startswith("http://"):
+            self._send(407, b"", {"Proxy-Authenticate": "Basic"})
+            return
         path = unquote(urlsplit(self.path).path)
         fault = self.state.fault_for(f"{self.command} {path}")
+        if fault is not None and fault.action is not None:
+            fault.action()
         if fault is not None and fault.status is not None:
             self._send(fault.status, fault.body, fault.headers)
             return
@@ -239,6 +246,7 @@ class Handler(BaseHTTPRequestHandler):
         if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             start = int(match[1])
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        content = content if fault is None or fault.replace is None else fault.replace
         body = memoryview(content)[start:]
         self.send_response(206 if start else 200)
         for key, value in {**headers, "Content-Length": str(len(body))}.items():
