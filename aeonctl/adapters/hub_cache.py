@@ -256,15 +256,18 @@ def write_tree(place: Place, tree: Mapping[str, TreeFile]) -> None:
     write_whole(place.tree, json.dumps({"format_version": 1, "files": files}, indent=1).encode())
 
 
-def unlike(place: Place, tree: Mapping[str, TreeFile]) -> dict[str, int | None]:
-    """Files that are not in the snapshot as the listing has them: the size that is there, None for nothing."""
+def unlike(place: Place, tree: Mapping[str, TreeFile], *, look_inside: bool = False) -> dict[str, int | None]:
+    """Files that are not in the snapshot as the listing has them: the size that is there, None for nothing.
+
+    ``look_inside`` also finds what has the right size and is no such file, like a log-in page called weights.
+    """
     wrong: dict[str, int | None] = {}
     for name, listed in tree.items():
         try:
             size: int | None = (place.snapshot / name).stat().st_size
         except OSError:
             size = None
-        if size != listed.size:
+        if size != listed.size or (look_inside and problem_of(place.snapshot / name, size) is not None):
             wrong[name] = size
     return wrong
 

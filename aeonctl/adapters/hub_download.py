@@ -86,7 +86,7 @@ def prepare(hub: Path, access: Access) -> Download:
         if tree is None:
             entries = api.list_repo_tree(repo, recursive=True, revision=commit)
             tree = {entry.path: _listed(entry) for entry in entries if isinstance(entry, RepoFile)}
-    wrong = unlike(place, tree)
+    wrong = unlike(place, tree, look_inside=True)
     damaged = {name for name, size in wrong.items() if size is not None}
     missing = set(damaged)
     for name in wrong.keys() - damaged:
