@@ -336,3 +336,22 @@ def test_looking_at_the_cache_does_not_import_huggingface_hub(tmp_path: Path) ->
         "assert not {'huggingface_hub', 'requests', 'httpx2'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_standstill_in_the_xet_store_is_tried_again_over_http(server: HubServer, environment: dict[str, str]) -> None:
+    """The real Xet client asks the store how the file is put together, and gets no answer."""
+    server.repository(REPO, FILES, xet=True)
+
+    def waits() -> None:
+        server.release.wait(60)
+
+    server.fault(" /xet/", action=waits)
+    steps: list[FetchProgress] = []
+    facts = HuggingFaceHub(environment, stall_seconds=1.0).fetch(REPO, None, steps.append)
+    assert facts.present
+    assert any(" /xet/" in request for request in server.asked)
+    assert sorted(name for name in server.downloads() if name.endswith(".safetensors")) == [
+        "model-1.safetensors",
+        "model-2.safetensors",
+    ]
+    assert steps[-1].bytes_done == TOTAL

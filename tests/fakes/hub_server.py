@@ -34,7 +34,7 @@ def weights(fill: bytes, size: int) -> bytes:
 @dataclass
 class Repository:
     """Files by path, per commit; ``branches`` name commits. ``gated`` and ``private`` need a token in ``readers``;
-    ``claimed`` are sizes that the listing tells wrongly."""
+    ``claimed`` are sizes that the listing tells wrongly; with ``xet``, weights are said to be in the Xet store."""
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
@@ -42,6 +42,7 @@ class Repository:
     private: bool = False
     readers: set[str] = field(default_factory=set)
     claimed: dict[str, int] = field(default_factory=dict)
+    xet: bool = False
 
     def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
         named = sorted((path, _git_sha1(content)) for path, content in files.items())
@@ -159,6 +160,9 @@ class Handler(BaseHTTPRequestHandler):
             self._info(match[1], match[2] or "main")
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/auth-check", path):
             self._access(match[1])
+        elif re.fullmatch(r"/api/models/[^/]+/[^/]+/xet-read-token/.+", path):
+            store = {"X-Xet-Cas-Url": f"{self.state.endpoint}/xet", "X-Xet-Access-Token": "token"}
+            self._send(200, b"{}", {**store, "X-Xet-Token-Expiration": "4000000000"})
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", path):
             self._tree(match[1], match[2])
         elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
@@ -210,6 +214,8 @@ class Handler(BaseHTTPRequestHandler):
             entries = [self._entry(path, content) for path, content in repository.commits[commit].items()]
             for entry in entries:
                 entry["size"] = repository.claimed.get(entry["path"], entry["size"])
+                if "lfs" in entry and repository.xet:
+                    entry["xetHash"] = entry["lfs"]["oid"]
                 if "lfs" in entry:
                     entry["lfs"]["size"] = entry["size"]
             self._json(entries)
