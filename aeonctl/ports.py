@@ -10,15 +10,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from aeonctl.core.catalog import Document
-from aeonctl.core.checkpoint import Checkpoint
-from aeonctl.core.container import ContainerSpec
-from aeonctl.core.host import Docker, Driver, Gpu, Host
-from aeonctl.core.image import ImageFacts
-from aeonctl.core.model import ModelFacts
-from aeonctl.core.plan import Plan
+if TYPE_CHECKING:
+    from aeonctl.core.catalog import Document
+    from aeonctl.core.checkpoint import Checkpoint
+    from aeonctl.core.container import ContainerSpec
+    from aeonctl.core.host import Docker, Driver, Gpu, Host
+    from aeonctl.core.image import ImageFacts
+    from aeonctl.core.model import ModelFacts
+    from aeonctl.core.plan import Plan
 
 
 class Clock(Protocol):

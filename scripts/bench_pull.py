@@ -4,7 +4,7 @@
 usage: bench_pull.py [--mib 2048] [--files 40] [--rounds 3]
 
 The hub is a process of its own (tests/fakes/hub_server.py). Each round downloads the same snapshot with both programs,
-into fresh caches and in alternating order, then runs each again with nothing to do. The last line is JSON.
+into fresh caches and in alternating order, then runs both in turn with nothing to do. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPO = "bench/model"
 LEAST_RATIO = 0.95
 MOST_MIB = 150
+IDLE_RUNS = 7
 
 
 def run(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
@@ -70,23 +71,25 @@ def main() -> None:
         endpoint = server.stdout.readline().strip()
         for number in range(asked.rounds):
             order = list(programs().items())
-            for name, command in order if number % 2 == 0 else reversed(order):
-                with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
-                    environment = {
-                        **os.environ,
-                        "HF_HOME": folder,
-                        "HF_ENDPOINT": endpoint,
-                        "PYTHONPATH": str(ROOT),
-                        "HF_HUB_DISABLE_TELEMETRY": "1",
-                    }
-                    took, mib = run(command, environment)
+            order = order if number % 2 == 0 else order[::-1]
+            with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
+                homes = {name: surroundings(endpoint, f"{folder}/{name}") for name, _ in order}
+                for name, command in order:
+                    took, mib = run(command, homes[name])
                     seconds[name].append(took)
                     memory[name] = max(memory[name], mib)
-                    again[name] += [run(command, environment)[0] for _ in range(5)]
+                for _ in range(IDLE_RUNS):
+                    for name, command in order:
+                        again[name].append(run(command, homes[name])[0])
     finally:
         server.terminate()
         server.wait()
     report(asked, seconds, again, memory)
+
+
+def surroundings(endpoint: str, home: str) -> dict[str, str]:
+    more = {"HF_HOME": home, "HF_ENDPOINT": endpoint, "PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_TELEMETRY": "1"}
+    return {**os.environ, **more}
 
 
 def report(

@@ -24,13 +24,13 @@ from aeonctl.adapters.hub_cache import (
 )
 from aeonctl.adapters.hub_folders import bad_folder, check_folder, read_folder
 from aeonctl.adapters.hub_workers import STALL_SECONDS
-from aeonctl.core.checkpoint import Checkpoint, read_checkpoint
 from aeonctl.core.model import ModelFacts
 from aeonctl.errors import DownloadError
 from aeonctl.ports import FetchProgress
 
 if TYPE_CHECKING:
     from aeonctl.adapters.hub_download import Access, Download
+    from aeonctl.core.checkpoint import Checkpoint
 
 _TRUE = {"1", "ON", "YES", "TRUE"}
 
@@ -87,6 +87,7 @@ class HuggingFaceHub:
     def checkpoint(folder: Path) -> Checkpoint:
         """What the model in a folder is. ConfigurationError model_folder_invalid when its weights cannot be read."""
         from aeonctl.adapters.checkpoint_files import read_checkpoint_files
+        from aeonctl.core.checkpoint import read_checkpoint
 
         try:
             return read_checkpoint(read_checkpoint_files(folder))

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 from aeonctl.cli.output import Output
-from aeonctl.core.plan import ADVISORY, Plan
 from aeonctl.core.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from aeonctl.core.plan import Plan
     from aeonctl.ports import FetchProgress, PullProgress
 
 _STEP = 10

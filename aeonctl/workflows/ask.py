@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from aeonctl.core.catalog import Catalog, facts_from_row
 from aeonctl.core.host import Host
@@ -14,9 +13,9 @@ from aeonctl.core.plan import Plan, Request
 from aeonctl.core.planner import Inputs, make_plan
 from aeonctl.core.rows import ModelRow, Seat
 from aeonctl.core.select import Choice, choose_seat
-from aeonctl.errors import ConfigurationError, DownloadError, HostError, RefusedError
+from aeonctl.errors import DownloadError, HostError, RefusedError
 from aeonctl.ports import Engines, ModelHub, Ports
-from aeonctl.workflows.folders import refuse_bare_folder
+from aeonctl.workflows.folders import named_model
 from aeonctl.workflows.hosts import host_of
 from aeonctl.workflows.seats import judged_seats
 
@@ -123,25 +122,6 @@ def _one_model(named: str | None, row: ModelRow, hub: ModelHub) -> ModelFacts:
             update={"bytes": size, "quantization": row.quantization or facts.quantization, "gated": row.gated}
         )
     return named_model(named, hub)
-
-
-def named_model(named: str, hub: ModelHub) -> ModelFacts:
-    """``REPO[@REVISION]`` in the hub's cache, or a folder (``/…``, ``./…``, ``~/…``)."""
-    if named.startswith(("/", "./", "../", "~")) or named in (".", ".."):
-        return hub.folder(Path(named)).model_copy(update={"repo": None})
-    repo, _, revision = named.partition("@")
-    parts = repo.split("/")
-    if len(parts) != 2 or not all(parts) or any(part.startswith(".") for part in parts):
-        raise ConfigurationError(
-            "model_name_invalid",
-            f"not a model: {named!r}",
-            cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
-            hint=f"for a folder write ./{named}",
-        )
-    facts = hub.locate(repo, revision or None)
-    if not facts.present:
-        refuse_bare_folder(named, hub, "--model")
-    return facts
 
 
 def refuse(plan: Plan) -> None:

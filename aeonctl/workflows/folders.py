@@ -1,11 +1,15 @@
-"""Folders that are written like names of something else."""
+"""A model as a user writes it: a repository's name, or a folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aeonctl.errors import ConfigurationError
 from aeonctl.ports import ModelHub
+
+if TYPE_CHECKING:
+    from aeonctl.core.model import ModelFacts
 
 
 def refuse_bare_folder(named: str, hub: ModelHub, command: str) -> None:
@@ -24,3 +28,22 @@ def refuse_bare_folder(named: str, hub: ModelHub, command: str) -> None:
             cause="a folder is written with ./ in front",
             hint=f"{command} ./{named}",
         )
+
+
+def named_model(named: str, hub: ModelHub) -> ModelFacts:
+    """``REPO[@REVISION]`` in the hub's cache, or a folder (``/…``, ``./…``, ``~/…``)."""
+    if named.startswith(("/", "./", "../", "~")) or named in (".", ".."):
+        return hub.folder(Path(named)).model_copy(update={"repo": None})
+    repo, _, revision = named.partition("@")
+    parts = repo.split("/")
+    if len(parts) != 2 or not all(parts) or any(part.startswith(".") for part in parts):
+        raise ConfigurationError(
+            "model_name_invalid",
+            f"not a model: {named!r}",
+            cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
+            hint=f"for a folder write ./{named}",
+        )
+    facts = hub.locate(repo, revision or None)
+    if not facts.present:
+        refuse_bare_folder(named, hub, "--model")
+    return facts

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from aeonctl.core.image import ImageFacts, pinned
-from aeonctl.core.model import ModelFacts
-from aeonctl.core.plan import Request
 from aeonctl.errors import UsageError
 from aeonctl.ports import ModelHub, Ports, Reporter
-from aeonctl.workflows.ask import Asked, named_model, plan_for, refuse
-from aeonctl.workflows.hosts import catalog_of
+from aeonctl.workflows.folders import named_model
+
+if TYPE_CHECKING:  # a repository's pull needs no plan, and pays for no planner
+    from aeonctl.core.image import ImageFacts
+    from aeonctl.core.model import ModelFacts
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def pull_model(
     return pulled
 
 
-Wanted = tuple[ModelFacts, str | None]
+Wanted = tuple["ModelFacts", str | None]
 """What is here of a model, and the revision that was asked for: None is the main branch, as the hub has it now."""
 
 
@@ -83,6 +84,10 @@ def _named(text: str, hub: ModelHub) -> Wanted:
 
 
 def _of_seat(name: str, as_host: str | None, ports: Ports) -> list[Wanted]:
+    from aeonctl.core.plan import Request
+    from aeonctl.workflows.ask import Asked, plan_for, refuse
+    from aeonctl.workflows.hosts import catalog_of
+
     catalog = catalog_of(ports)
     plan = plan_for(Asked(Request(seat=name), as_host=as_host), ports, catalog)
     refuse(plan)
@@ -121,6 +126,11 @@ def pull_image(ref: str | None, seat: str | None, as_host: str | None, ports: Po
             "name an image or a seat" if ref is None else "name an image or a seat, not both",
             hint="aeonctl pull-image --seat quality",
         )
+    from aeonctl.core.image import pinned
+    from aeonctl.core.plan import Request
+    from aeonctl.workflows.ask import Asked, plan_for, refuse
+    from aeonctl.workflows.hosts import catalog_of
+
     if seat is None:
         facts = ports.registry.image(str(ref), None)
         name = pinned(facts.ref, facts.digest)
