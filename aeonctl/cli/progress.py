@@ -20,6 +20,8 @@ _STEP = 10
 
 def say_plan(plan: Plan, output: Output, *, explain: bool = False, advice: bool = True) -> None:
     """What was changed and why, what to know, and what is waived; the seat's own advice only where it is looked for."""
+    from aeonctl.core.plan import ADVISORY
+
     if explain:
         output.say(f"{plan.seat}: {plan.title}")
     for decision in plan.decisions:
