@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aeonctl.adapters.files import write_whole
 from aeonctl.adapters.links import LinkTracer
 from aeonctl.adapters.weights import problem_of
 from aeonctl.core.container import REVISION
@@ -245,7 +244,11 @@ def read_tree(place: Place) -> dict[str, TreeFile] | None:
 
 
 def write_tree(place: Place, tree: Mapping[str, TreeFile]) -> None:
-    """Keep a listing where huggingface_hub keeps and reads it. OSError when it cannot be written."""
+    """Keep a listing where huggingface_hub keeps and reads it. OSError when it cannot be written.
+
+    It is put in place whole, and not made durable: that would first write out whatever else the disk has waiting, and
+    a listing that a power cut damaged is asked for again.
+    """
     files: dict[str, dict[str, object]] = {}
     for path in sorted(tree):
         size, blob_id, sha256, xet_hash = tree[path]
@@ -253,7 +256,9 @@ def write_tree(place: Place, tree: Mapping[str, TreeFile]) -> None:
         files[path] |= {} if sha256 is None else {"lfs_sha256": sha256, "lfs_size": size}
         files[path] |= {} if xet_hash is None else {"xet_hash": xet_hash}
     place.tree.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(place.tree, json.dumps({"format_version": 1, "files": files}, indent=1).encode())
+    unfinished = place.tree.with_name(f".{place.tree.name}.{os.getpid()}.tmp")
+    unfinished.write_text(json.dumps({"format_version": 1, "files": files}, indent=1), encoding="utf-8")
+    unfinished.replace(place.tree)
 
 
 def unlike(place: Place, tree: Mapping[str, TreeFile], *, look_inside: bool = False) -> dict[str, int | None]:
