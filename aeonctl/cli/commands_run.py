@@ -27,6 +27,8 @@ def up(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    check: opt.Check = False,
+    frozen: opt.Frozen = False,
     timeout: opt.Timeout = None,
     detach: opt.Detach = False,
     replace: opt.Replace = False,
@@ -61,6 +63,8 @@ def plan(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    check: opt.Check = False,
+    frozen: opt.Frozen = False,
     form: opt.Format = opt.PlanFormat.DOCKER,
     explain: Annotated[bool, typer.Option("--explain", help="Say why, and from where, for every value.")] = False,
 ) -> Outcome:

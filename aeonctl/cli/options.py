@@ -37,6 +37,11 @@ Rehearse = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never open a connection to another machine.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", min=1, help="Seconds for the whole boot; default: none.")]
+PullTimeout = Annotated[
+    float | None, typer.Option("--timeout", min=1, help="Seconds without a byte until a pull is given up; default 600.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Ask the registry about the seat's image, too.")]
+Frozen = Annotated[bool, typer.Option("--frozen", help="Exactly the image and the models of the seat's lock.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return as soon as the container has started.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Stop and replace an engine of ours with the same name.")]
 Format = Annotated[PlanFormat, typer.Option("--format", help="The form of the printed command.")]

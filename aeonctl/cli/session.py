@@ -80,7 +80,15 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
     )
     session.output.rehearsal = bool(rehearse)
     as_host = rehearse or session.invocation.as_host
-    return Asked(request, as_host, bool(params.get("offline")), secrets, must_know_image)
+    return Asked(
+        request,
+        as_host,
+        offline=bool(params.get("offline")),
+        secrets=secrets,
+        must_know_image=must_know_image,
+        check_image=bool(params.get("check")),
+        frozen=bool(params.get("frozen")),
+    )
 
 
 def read_env(word: str) -> tuple[str, str, str]:

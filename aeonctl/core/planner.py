@@ -12,7 +12,7 @@ from aeonctl.core.compat import facts_of
 from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_hash
 from aeonctl.core.flags import FlagTable, check_value
 from aeonctl.core.host import Host, Platform, vram_gib
-from aeonctl.core.image import FactsFrom, ImageFacts, pinned
+from aeonctl.core.image import ImageFacts, pinned
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
 from aeonctl.core.mountable import refuse_unproven
 from aeonctl.core.mountproof import place_inside
@@ -280,7 +280,7 @@ def _assemble(
     model_words = (mounting.served,) if seat.model.positional else ()
     spec = ContainerSpec(
         name=request.name or seat.container.name,
-        image=image.ref if image.facts_from is FactsFrom.LOCAL else pinned(image.ref, image.digest),
+        image=pinned(image.ref, image.digest),
         entrypoint="vllm",
         command=("serve", *model_words, *draft.options.argv()),
         env=dict(draft.env),

@@ -1,4 +1,4 @@
-"""``aeonctl pull-model`` and ``aeonctl pull-image``: fetch before ``up`` has to."""
+"""``aeonctl pull-model``: fetch before ``up`` has to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from aeonctl.ports import ModelHub, Ports, Reporter
 from aeonctl.workflows.folders import named_model
 
 if TYPE_CHECKING:  # a repository's pull needs no plan, and pays for no planner
-    from aeonctl.core.image import ImageFacts
     from aeonctl.core.model import ModelFacts
 
 
@@ -116,29 +115,3 @@ def _verify(facts: ModelFacts, ports: Ports, report: Reporter) -> None:
     ports.hub.verify(repo, facts.revision, lambda step: report.fetching(f"{repo} (checksums)", step))
     report.settle()
     report.note(f"{repo}: every file has the checksum that the hub lists")
-
-
-def pull_image(ref: str | None, seat: str | None, as_host: str | None, ports: Ports, report: Reporter) -> ImageFacts:
-    """Judge an image against the host, then pull it, pinned by its digest. RefusedError before a byte of it moves."""
-    if (ref is None) == (seat is None):
-        raise UsageError(
-            "nothing_to_pull",
-            "name an image or a seat" if ref is None else "name an image or a seat, not both",
-            hint="aeonctl pull-image --seat quality",
-        )
-    from aeonctl.core.image import pinned
-    from aeonctl.core.plan import Request
-    from aeonctl.workflows.ask import Asked, plan_for, refuse
-    from aeonctl.workflows.hosts import catalog_of
-
-    if seat is None:
-        facts = ports.registry.image(str(ref), None)
-        name = pinned(facts.ref, facts.digest)
-    else:
-        plan = plan_for(Asked(Request(seat=seat), as_host=as_host), ports, catalog_of(ports))
-        refuse(plan)
-        facts, name = plan.image, plan.image_ref
-    if ports.docker.image(name) is None:
-        ports.docker.pull(name, lambda step: report.pulling(name, step))
-        report.settle()
-    return ports.docker.image(name) or facts

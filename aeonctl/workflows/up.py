@@ -21,6 +21,8 @@ from aeonctl.workflows.ask import Asked, engines_for, hub_for, plan_for, refuse
 from aeonctl.workflows.boot import Boot, BootFollower, death_error
 from aeonctl.workflows.down import stop_engine
 from aeonctl.workflows.hosts import catalog_of
+from aeonctl.workflows.image_pull import pull_watched, settle_image
+from aeonctl.workflows.lockfiles import record_start
 from aeonctl.workflows.pull import ask_first
 
 _SMOKE_TIMEOUT = 300.0
@@ -82,6 +84,7 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
         catalog = catalog_of(ports)
         plan = plan_for(asked, ports, catalog)
         refuse(plan)
+        plan, asked = settle_image(plan, asked, ports, catalog)
         report.planned(plan)
         if plan.recorded_host and not plan.rehearsal:
             report.warn(f"this is planned for the recorded host {plan.host}, and started on this machine")
@@ -91,10 +94,11 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
             return _join(plan, how, engines, ports, report)
         _make_way(existing, how, engines, ports, report)
         _check_port(plan, engines, ports)
-        plan = fetch_missing(plan, asked, ports, catalog, report)
+        plan = fetch_missing(plan, asked, ports, catalog, report, how.timeout)
         knowledge = boot_knowledge(ports.profiles.read)
         with _undone_on_failure(plan, engines, ports, report):
             engines.start(plan.container, ports.environment)
+            record_start(plan, ports)
             if how.detach:
                 return Up(plan, "starting")
             return _watch(plan, how, engines, ports, report, knowledge)
@@ -171,13 +175,13 @@ def _check_port(plan: Plan, engines: Engines, ports: Ports) -> None:
         )
 
 
-def fetch_missing(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, report: Reporter) -> Plan:
+def fetch_missing(
+    plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, report: Reporter, timeout: float | None = None
+) -> Plan:
     """Pull the image and download the models that are not here, then decide again with what is now known."""
     engines, hub = engines_for(asked, ports), hub_for(asked, ports)
     if not asked.rehearsal and engines.image(plan.image_ref) is None:
-        _need_network(asked, f"image {plan.image_ref}", f"aeonctl pull-image --seat {plan.seat}")
-        report.note(f"pulling {plan.image_ref}")
-        engines.pull(plan.image_ref, lambda step: report.pulling(plan.image_ref, step))
+        pull_watched(plan.image_ref, plan.image, ports, report, timeout)
     missing = plan.missing_models()
     for facts in missing:
         _need_network(asked, f"model {facts.repo}", f"aeonctl pull-model {facts.repo}")
