@@ -10,14 +10,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from aeonctl.core.catalog import Document
-from aeonctl.core.container import ContainerSpec
-from aeonctl.core.host import Docker, Driver, Gpu, Host
-from aeonctl.core.image import ImageFacts
-from aeonctl.core.model import ModelFacts
-from aeonctl.core.plan import Plan
+if TYPE_CHECKING:
+    from aeonctl.core.catalog import Document
+    from aeonctl.core.checkpoint import Checkpoint
+    from aeonctl.core.container import ContainerSpec
+    from aeonctl.core.host import Docker, Driver, Gpu, Host
+    from aeonctl.core.image import ImageFacts
+    from aeonctl.core.model import ModelFacts
+    from aeonctl.core.plan import Plan
 
 
 class Clock(Protocol):
@@ -179,13 +181,15 @@ class PullProgress:
 
 @dataclass(frozen=True)
 class FetchProgress:
-    """One step of a model download: the files done and in total, bytes done and in total (0 when unknown)."""
+    """One step of a model download: files and bytes, done and in total, and the bytes of the file that just moved."""
 
     files_done: int
     files_total: int
     bytes_done: int
     bytes_total: int
     file: str | None = None
+    file_done: int = 0
+    file_total: int = 0
 
 
 class Registry(Protocol):
@@ -210,12 +214,23 @@ class ModelHub(Protocol):
         ConfigurationError model_folder_invalid: not a folder, no config.json, links that lead nowhere.
         """
 
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """What the model in a folder is, by its configuration and its weights' headers.
+
+        ConfigurationError model_folder_invalid when they cannot be read.
+        """
+
     def size(self, repo: str, revision: str | None) -> tuple[int, int]:
-        """Bytes to fetch and bytes in all, by the hub's dry run. DownloadError as ``fetch``."""
+        """Bytes to fetch and bytes in all, by the hub's listing; writes nothing. DownloadError as ``fetch``."""
 
     def fetch(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> ModelFacts:
         """Download a snapshot into the cache, or finish one. DownloadError model_not_found | gated | offline |
-        incomplete | unauthorized | hub_failed; HostError disk_full."""
+        incomplete | unauthorized | rate_limited | proxy_failed | tls_untrusted | not_a_hub | stalled | hub_failed;
+        HostError disk_full | model_cache_read_only | model_cache_not_yours | model_cache_unwritable."""
+
+    def verify(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> None:
+        """Compare every file of a snapshot that is here with its checksum. DownloadError corrupt (what is corrupt is
+        taken out of the cache) | incomplete."""
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,15 @@ from aeonctl.core.base import Value  # noqa: E402
 from aeonctl.core.checks import CheckRow  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
+from aeonctl.core.kernels import ArchitectureRow, KernelRow  # noqa: E402
 from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Seat  # noqa: E402
 
 ROWS: dict[str, type[Value]] = {
+    "architectures": ArchitectureRow,
     "cards": Card,
     "checks": CheckRow,
     "images": ImageRow,
+    "kernels": KernelRow,
     "models": ModelRow,
     "seats": Seat,
     "rules": Rule,

@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aeonctl.adapters.links import LinkTracer
+from aeonctl.adapters.weights import problem_of
 from aeonctl.core.container import REVISION
 from aeonctl.core.model import Layout, ModelFacts
+from aeonctl.core.mountproof import Entries
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -93,29 +96,37 @@ def commit_of(root: Path, revision: str | None) -> str | None:
 
 @dataclass
 class Contents:
-    """What lies in a model's folder. ``files`` are sizes by path; ``problems`` say, by path, why a file is no file."""
+    """What lies in a model's folder. ``files`` are sizes by path; ``problems`` say, by path, why a file is no file;
+    ``real`` are the files that the paths end at, and ``links`` all links on the way."""
 
     files: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     linked: bool = False
     shared: bool = False
 
+    def entries(self) -> Entries:
+        """The same as the proof of the mounts wants it."""
+        return Entries(files=self.real, links=self.links)
 
-def read_contents(folder: Path, own: Path, hub: Path | None = None) -> Contents:
-    """Walk ``folder``; a link has to end in a file within ``own``, or (then it is shared) within ``hub``.
+
+def read_contents(folder: Path, own: Path | None = None, hub: Path | None = None) -> Contents:
+    """Walk ``folder``; with ``own``, a link has to end in a file within it, or (then it is shared) within ``hub``.
 
     OSError when the folder cannot be read.
     """
     contents = Contents()
-    own_limit, hub_limit = Path(os.path.realpath(own)), Path(os.path.realpath(hub or own))
+    limits = [Path(os.path.realpath(limit)) for limit in (own, hub) if limit is not None]
+    tracer = LinkTracer(contents.links)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
-        target = Path(os.path.realpath(path))
+        target = Path(tracer.trace(str(path)))
         if path.is_symlink():
             contents.linked = True
-            is_own = target.is_relative_to(own_limit)
+            is_own = not limits or target.is_relative_to(limits[0])
             contents.shared |= not is_own or (path.parent / path.readlink()).is_symlink()
-            if not is_own and not target.is_relative_to(hub_limit):
+            if not is_own and not any(target.is_relative_to(limit) for limit in limits):
                 contents.problems[relative] = f"its link leads outside, to {target}"
                 continue
         if ".incomplete" in (target.suffix, path.suffix):
@@ -125,18 +136,32 @@ def read_contents(folder: Path, own: Path, hub: Path | None = None) -> Contents:
             contents.files[relative] = target.stat().st_size
         except OSError:
             contents.problems[relative] = f"its link leads nowhere, to {target}"
+            continue
+        contents.real[relative] = str(target)
     return contents
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Every file and link below ``folder`` by name; hidden folders (.git, .cache) hold nothing that a model needs."""
+def _walk(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Every file and link below ``folder`` by name; hidden folders (.git, .cache) hold nothing that a model needs.
+
+    A link to a folder is walked like one, unless it leads back to where the walk came from.
+    """
+    here = os.path.realpath(folder)
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     for entry in ordered:
-        if not entry.is_dir(follow_symlinks=False):
+        if not _is_folder(entry):
             yield Path(entry.path)
-        elif not entry.name.startswith("."):
-            yield from _walk(Path(entry.path))
+        elif not entry.name.startswith(".") and os.path.realpath(entry.path) not in (*above, here):
+            yield from _walk(Path(entry.path), (*above, here))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A folder, or a link to one; a link that leads round in circles is neither."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def read_snapshot(place: Place) -> tuple[ModelFacts, dict[str, str]]:
@@ -145,8 +170,9 @@ def read_snapshot(place: Place) -> tuple[ModelFacts, dict[str, str]]:
     layout = Layout.SHARED if contents.shared else Layout.SNAPSHOT if contents.linked else Layout.PLAIN
     if layout is Layout.SHARED and not Path(os.path.realpath(place.root)).is_relative_to(os.path.realpath(place.hub)):
         contents.problems[place.root.name] = "it is a link out of the hub's folder, while its blobs are shared in there"
-    tree = tree_sizes(place)
+    tree = read_tree(place)
     missing = [*_missing(place.snapshot, contents), *_unlike(tree, contents)]
+    missing += _no_model(place.snapshot, contents, missing)
     if tree is None:
         missing += _signs_of_a_broken_download(place, contents)
     facts = _facts(place.snapshot, contents, missing).model_copy(
@@ -164,8 +190,9 @@ def read_snapshot(place: Place) -> tuple[ModelFacts, dict[str, str]]:
 
 def read_plain(folder: Path) -> tuple[ModelFacts, dict[str, str]]:
     """A folder of plain files, and the problems of the links in it by path. OSError when it cannot be read."""
-    contents = read_contents(folder, folder)
+    contents = read_contents(folder)
     missing = _missing(folder, contents)
+    missing += _no_model(folder, contents, missing)
     return _facts(folder, contents, missing).model_copy(update={"layout": Layout.PLAIN}), contents.problems
 
 
@@ -186,21 +213,68 @@ def absent(hub: Path, repo: str, revision: str | None, missing: tuple[str, ...] 
     )
 
 
-def tree_sizes(place: Place) -> dict[str, int] | None:
-    """Every file of the commit with its size in bytes, as its listing on the hub had it; None without a listing."""
+class TreeFile(NamedTuple):
+    """One file of a commit as its listing on the hub has it: bytes, git's blob id, and for a large file its SHA-256
+    and its hash in the Xet store."""
+
+    size: int
+    blob_id: str
+    sha256: str | None = None
+    xet_hash: str | None = None
+
+    @property
+    def etag(self) -> str:
+        """The name of its blob in the cache."""
+        return self.sha256 or self.blob_id
+
+
+def read_tree(place: Place) -> dict[str, TreeFile] | None:
+    """Every file of the commit by its listing, which huggingface_hub keeps; None without a listing."""
     data = read_json(place.tree)
     listed = data.get("files") if data is not None else None
     if not isinstance(listed, dict):
         return None
-    sizes: dict[str, int] = {}
+    tree: dict[str, TreeFile] = {}
     for path, entry in listed.items():
-        if not isinstance(entry, dict):
-            return None
-        size = entry.get("lfs_size") or entry.get("size")
+        size = (entry.get("lfs_size") or entry.get("size")) if isinstance(entry, dict) else None
         if not isinstance(size, int):
             return None
-        sizes[path] = size
-    return sizes
+        tree[path] = TreeFile(size, str(entry.get("blob_id")), entry.get("lfs_sha256"), entry.get("xet_hash"))
+    return tree
+
+
+def write_tree(place: Place, tree: Mapping[str, TreeFile]) -> None:
+    """Keep a listing where huggingface_hub keeps and reads it. OSError when it cannot be written.
+
+    It is put in place whole, and not made durable: that would first write out whatever else the disk has waiting, and
+    a listing that a power cut damaged is asked for again.
+    """
+    files: dict[str, dict[str, object]] = {}
+    for path in sorted(tree):
+        size, blob_id, sha256, xet_hash = tree[path]
+        files[path] = {"size": size, "blob_id": blob_id}
+        files[path] |= {} if sha256 is None else {"lfs_sha256": sha256, "lfs_size": size}
+        files[path] |= {} if xet_hash is None else {"xet_hash": xet_hash}
+    place.tree.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = place.tree.with_name(f".{place.tree.name}.{os.getpid()}.tmp")
+    unfinished.write_text(json.dumps({"format_version": 1, "files": files}, indent=1), encoding="utf-8")
+    unfinished.replace(place.tree)
+
+
+def unlike(place: Place, tree: Mapping[str, TreeFile], *, look_inside: bool = False) -> dict[str, int | None]:
+    """Files that are not in the snapshot as the listing has them: the size that is there, None for nothing.
+
+    ``look_inside`` also finds what has the right size and is no such file, like a log-in page called weights.
+    """
+    wrong: dict[str, int | None] = {}
+    for name, listed in tree.items():
+        try:
+            size: int | None = (place.snapshot / name).stat().st_size
+        except OSError:
+            size = None
+        if size != listed.size or (look_inside and problem_of(place.snapshot / name, size) is not None):
+            wrong[name] = size
+    return wrong
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -230,10 +304,23 @@ def _missing(folder: Path, contents: Contents) -> list[str]:
     return missing
 
 
-def _unlike(tree: dict[str, int] | None, contents: Contents) -> list[str]:
+def _no_model(folder: Path, contents: Contents, missing: list[str]) -> list[str]:
+    """Files whose content is not what their name says (git's pointers, pieces of weights), and weights that are not."""
+    known = {name.partition(":")[0] for name in missing}
+    problems = [
+        f"{name}: {problem}"
+        for name, size in contents.files.items()
+        if name not in known and (problem := problem_of(folder / name, size)) is not None
+    ]
+    if not any(name.endswith(_WEIGHTS) for name in (*contents.files, *known)):
+        problems.append("weights: there is no .safetensors file")
+    return problems
+
+
+def _unlike(tree: dict[str, TreeFile] | None, contents: Contents) -> list[str]:
     """Listed files that are not there or have another size."""
     wrong = []
-    for path, size in (tree or {}).items():
+    for path, (size, *_) in (tree or {}).items():
         found = contents.files.get(path)
         if found is None and path not in contents.problems and not _is_hidden(path):
             wrong.append(path)
@@ -248,9 +335,9 @@ def _is_hidden(path: str) -> bool:
 
 
 def _signs_of_a_broken_download(place: Place, contents: Contents) -> list[str]:
-    """Without a listing: weights that are not there yet, and blobs whose download did not end."""
+    """Without a listing: blobs whose download did not end."""
     if not any(path.endswith(_WEIGHTS) for path in contents.files):
-        return ["weights: there is no .safetensors file yet"]
+        return []
     return [
         f"blobs/{path.name}: a download that has not finished" for path in (place.root / "blobs").glob("*.incomplete")
     ]
@@ -265,6 +352,7 @@ def _facts(folder: Path, contents: Contents, missing: list[str]) -> ModelFacts:
         files=len(contents.files),
         quantization=quantization(config or {}, modelopt or {}),
         missing=tuple(dict.fromkeys(missing)),
+        entries=contents.entries(),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import json
-import shutil
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +17,8 @@ from typing import TypeVar
 import httpx2
 from huggingface_hub import errors as hub
 
-from aeonctl.core.units import human_bytes
-from aeonctl.errors import AeonError, DownloadError, HostError
+from aeonctl.adapters.hub_access import disk_full, unwritable
+from aeonctl.errors import AeonError, DownloadError
 
 HUB_ERRORS = (OSError, ValueError, httpx2.HTTPError, httpx2.InvalidURL, hub.XetDownloadError)
 """Everything that a download can raise; HfHubHTTPError and its kin are OSErrors."""
@@ -67,19 +67,17 @@ def _not_answered(asked: Asked, chain: list[BaseException]) -> AeonError:
         return no_hub(asked.repo, asked.endpoint, _line(metadata))
     if _first(chain, hub.OfflineModeIsEnabled):
         return offline(asked.repo, "HF_HUB_OFFLINE was set when aeonctl started")
+    if refused := _first(chain, httpx2.ProxyError):
+        return proxy_failed(asked.repo, _line(refused))
     if network := _first(chain, httpx2.TransportError):
+        if "CERTIFICATE_VERIFY_FAILED" in str(network):
+            return tls_untrusted(asked.repo, asked.endpoint, _line(network))
         if isinstance(network, httpx2.RemoteProtocolError | httpx2.ReadError):
             return incomplete(asked.repo, f"the connection broke off: {_line(network)}")
         return offline(asked.repo, f"{asked.endpoint} does not answer: {_line(network) or type(network).__name__}")
     for link in chain:
         if isinstance(link, OSError) and link.errno is not None and link.filename is not None:
-            return HostError(
-                "model_cache_unwritable",
-                f"cannot write the model cache {asked.hub}",
-                cause=str(link),
-                hint="make it yours (sudo chown -R $USER), or set HF_HOME to a folder that is",
-                path=str(asked.hub),
-            )
+            return unwritable(asked.hub, Path(os.fsdecode(link.filename)).parent, str(link))
     return incomplete(asked.repo, _line(chain[0]))
 
 
@@ -119,13 +117,15 @@ def _answered(asked: Asked, error: hub.HfHubHTTPError) -> DownloadError:
     if status in (401, 403):
         hint = "hf auth login, or set HF_TOKEN to a token that may read this repository"
         return _error("unauthorized", f"the hub refuses the token for {asked.repo}", words, hint, **facts)
+    if status == 407:
+        return proxy_failed(asked.repo, words)
     if status == 404:
         return _error("model_not_found", f"the hub has no model {asked.repo}", words, "check its name", **facts)
     if status == 429:
         wait = error.response.headers.get("Retry-After")
         cause = words + (f"; it asks to wait {wait} s" if wait else "")
         return _error(
-            "hub_failed", "the hub says that you ask too often", cause, "wait; a token raises the limit", **facts
+            "rate_limited", "the hub says that you ask too often", cause, "wait; a token raises the limit", **facts
         )
     return _error(
         "hub_failed", f"the hub failed while it sent {asked.repo}", words, "run the same command again", **facts
@@ -135,7 +135,20 @@ def _answered(asked: Asked, error: hub.HfHubHTTPError) -> DownloadError:
 def no_hub(repo: str, endpoint: str, cause: str) -> DownloadError:
     """Something answered, and it was not a hub."""
     causes = (f"{endpoint} does not answer like a hub", cause)
-    return _error("hub_failed", f"cannot download {repo}", causes, "check HF_ENDPOINT, the proxy, and any log-in page")
+    hint = "check HF_ENDPOINT; a hotel's or company's log-in page may stand in between: open the address in a browser"
+    return _error("not_a_hub", f"cannot download {repo}", causes, hint)
+
+
+def proxy_failed(repo: str, cause: str) -> DownloadError:
+    """The proxy is the trouble, not the hub."""
+    hint = "check HTTPS_PROXY and its user and password, or leave the hub out of it: NO_PROXY=huggingface.co,hf.co"
+    return _error("proxy_failed", f"the proxy does not let us ask the hub for {repo}", cause, hint)
+
+
+def tls_untrusted(repo: str, endpoint: str, cause: str) -> DownloadError:
+    """Somebody else's certificate: a company's proxy reads along, or the clock is wrong."""
+    hint = "add your company's root certificate: SSL_CERT_FILE=/path/to/roots.pem; and check this machine's clock"
+    return _error("tls_untrusted", f"cannot ask the hub for {repo}", (f"{endpoint} is not trusted", cause), hint)
 
 
 def incomplete(repo: str, *causes: str) -> DownloadError:
@@ -150,25 +163,26 @@ def offline(repo: str, cause: str) -> DownloadError:
     return _error("offline", f"cannot ask the hub for {repo}", cause, hint)
 
 
-def disk_full(hub_folder: Path, needed: int, cause: str | None = None) -> HostError:
-    """No room for the model; ``needed`` in bytes."""
-    free = free_bytes(hub_folder)
-    return HostError(
-        "disk_full",
-        f"the model needs {human_bytes(needed)} in {hub_folder}, and {human_bytes(free)} are free",
-        cause=cause or (),
-        hint="make room (hf cache ls; hf cache rm), or set HF_HOME to a larger disk",
-        needed=needed,
-        free=free,
-        path=str(hub_folder),
+def stalled(repo: str, seconds: float) -> DownloadError:
+    """A download in which nothing moves any more."""
+    return _error(
+        "stalled",
+        f"the download of {repo} stands still",
+        f"not a byte came for {seconds:.0f} s, nor over plain HTTP",
+        f"run it again: aeonctl pull-model {repo} (whole files are kept); HF_HUB_DISABLE_XET=1 avoids the Xet store",
     )
 
 
-def free_bytes(folder: Path) -> int:
-    """Bytes that a user may still write where ``folder`` is or will be."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
+def corrupt(repo: str, wrong: Mapping[str, str], discarded: bool) -> DownloadError:
+    """Files whose content is not the listed one."""
+    words = "they are taken out of the cache; " if discarded else "take them out of the cache (hf cache rm); "
+    return _error(
+        "corrupt",
+        f"{len(wrong)} of the files of {repo} are corrupt",
+        tuple(f"{name}: {reason}" for name, reason in wrong.items())[:8],
+        f"{words}fetch them again: aeonctl pull-model {repo}",
+        files=list(wrong),
+    )
 
 
 def _error(code: str, message: str, cause: str | tuple[str, ...], hint: str, **facts: object) -> DownloadError:

@@ -1,14 +1,12 @@
-"""huggingface_hub's progress bars turned into our own count, and a way to stop a download between two pieces."""
+"""What a download has done so far, counted from the bars that huggingface_hub makes, and a way to stop it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from aeonctl.ports import FetchProgress
-
-_COUNTED = ("Fetching", "Downloading", "Reconstructing")
 
 
 class DownloadStoppedError(Exception):
@@ -16,46 +14,71 @@ class DownloadStoppedError(Exception):
 
 
 class Tally:
-    """What a download has done so far, counted from the bars that huggingface_hub makes of ``bar_class``.
+    """Counts bytes by file. A file from the Xet store has two bars, one for the network and one for the disk; the
+    further one counts: deduplicated bytes never cross the network, and unpacked ones reach the disk late."""
 
-    There are three: files, bytes from the network and bytes on the disk. The bytes done are whichever of the last two
-    is further: deduplicated bytes never cross the network, and unpacked ones reach the disk late.
-    """
-
-    def __init__(self, report: Callable[[FetchProgress], None], start: FetchProgress) -> None:
+    def __init__(
+        self, report: Callable[[FetchProgress], None], start: FetchProgress, sizes: Mapping[str, int] | None = None
+    ) -> None:
         self._report = report
         self._start = start
-        self._done: dict[str, int] = {}
+        self._sizes = dict(sizes or {})
+        self._done: dict[str, dict[str, int]] = {}
+        self._files = 0
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self.moves = 0
 
     def stop(self) -> None:
         """Make every worker's next step end its download."""
         self._stopped.set()
 
-    def step(self, kind: str, amount: int) -> None:
-        """Count ``amount`` for one bar and report; DownloadStoppedError after ``stop``."""
+    @property
+    def stopped(self) -> bool:
+        """True after ``stop``."""
+        return self._stopped.is_set()
+
+    def step(self, name: str, kind: str, amount: int) -> None:
+        """Count ``amount`` for one bar of a file and report; DownloadStoppedError after ``stop``."""
         if self._stopped.is_set():
             raise DownloadStoppedError
-        if kind not in _COUNTED:
-            return
         with self._lock:
-            self._done[kind] = self._done.get(kind, 0) + amount
-            self._report(self._now())
+            self.moves += 1
+            bars = self._done.setdefault(name, {})
+            bars[kind] = bars.get(kind, 0) + amount
+            self._report(self._now(name))
 
-    def _now(self) -> FetchProgress:
-        start, done = self._start, self._done
-        moved = max(done.get("Downloading", 0), done.get("Reconstructing", 0), 0)
-        files = max(start.files_done, min(done.get("Fetching", 0), start.files_total))
-        bytes_done = min(start.bytes_done + moved, start.bytes_total)
-        return FetchProgress(files, start.files_total, bytes_done, start.bytes_total)
+    def finished(self, name: str) -> None:
+        """A file is whole, whether or not any of it was downloaded."""
+        with self._lock:
+            self.moves += 1
+            self._files += 1
+            self._done[name] = {"": self._sizes.get(name, 0)}
+            self._report(self._now(name))
 
-    def bar_class(self) -> type[Bar]:
-        """A class to pass as ``tqdm_class``; its instances count here."""
+    def _of(self, name: str) -> int:
+        return max(0, *self._done.get(name, {}).values(), 0)
+
+    def _now(self, name: str) -> FetchProgress:
+        start = self._start
+        moved = sum(map(self._of, self._done))
+        return FetchProgress(
+            min(start.files_done + self._files, start.files_total),
+            start.files_total,
+            min(start.bytes_done + moved, start.bytes_total),
+            start.bytes_total,
+            name,
+            self._of(name),
+            self._sizes.get(name, 0),
+        )
+
+    def bar_class(self, name: str) -> type[Bar]:
+        """A class to pass as ``tqdm_class`` for one file; its instances count here."""
         tally = self
 
         class CountedBar(Bar):
             counts_in = tally
+            file = name
 
         return CountedBar
 
@@ -64,9 +87,10 @@ class Bar:
     """The part of tqdm's interface that huggingface_hub calls. It has no ``get_lock``: nothing is drawn."""
 
     counts_in: Tally
+    file: str
 
     def __init__(self, *, desc: str | None = None, total: float | None = None, **_: Any) -> None:
-        self._kind = (desc or "").partition(" ")[0]
+        self._kind = "network" if "downloading" in (desc or "").lower() else "disk"
         self.total = total
         self.n = 0
         self.format_dict: dict[str, Any] = {}
@@ -80,7 +104,7 @@ class Bar:
     def update(self, n: float | None = 1) -> None:
         """Count ``n`` more (less, when a download starts again)."""
         self.n += int(n or 0)
-        self.counts_in.step(self._kind, int(n or 0))
+        self.counts_in.step(self.file, self._kind, int(n or 0))
 
     def refresh(self, *_: Any, **__: Any) -> None:
         """Nothing is drawn."""

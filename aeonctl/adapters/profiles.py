@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aeonctl.adapters.files import write_whole
-from aeonctl.core.catalog import Document
-from aeonctl.core.host import Host
 from aeonctl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from aeonctl.core.catalog import Document
+    from aeonctl.core.host import Host
 
 _LARGEST = 8 * 1024 * 1024
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -31,6 +34,8 @@ class ProfileFiles:
 
         ConfigurationError profile_invalid (``hosts``: host_invalid) for a file that is not plain YAML or JSON.
         """
+        from aeonctl.core.catalog import Document
+
         code = "host_invalid" if kind == "hosts" else "profile_invalid"
         for root, label in ((self._bundled / kind, f"profiles/{kind}"), (self._user / "profiles" / kind, None)):
             for path in _profiles_below(root):
@@ -40,6 +45,8 @@ class ProfileFiles:
 
     def file(self, path: Path) -> Document:
         """One file that the user names (``--as FILE``). ConfigurationError host_invalid when it cannot be read."""
+        from aeonctl.core.catalog import Document
+
         return Document(str(path), path.stem, _load(path, str(path), "host_invalid"))
 
     def save_host(self, host: Host, path: Path) -> None:

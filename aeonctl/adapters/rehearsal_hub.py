@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aeonctl.adapters.files import write_whole
+from aeonctl.core.checkpoint import Checkpoint, CheckpointFiles, read_checkpoint
 from aeonctl.core.model import Layout, ModelFacts
 from aeonctl.ports import FetchProgress
 
@@ -55,3 +56,11 @@ class RehearsalHub:
         write_whole(path, content)
         progress(FetchProgress(1, 1, len(content), len(content), "config.json"))
         return self.locate(repo, revision)
+
+    def verify(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> None:
+        """There is nothing to verify."""
+
+    @staticmethod
+    def checkpoint(folder: Path) -> Checkpoint:  # noqa: ARG004
+        """What the made configuration says."""
+        return read_checkpoint(CheckpointFiles(_CONFIG))

@@ -17,13 +17,14 @@ def pull_model(
     repo: Annotated[str | None, typer.Argument(metavar="[REPO[@REV]]", show_default=False)] = None,
     seat: opt.MaybeSeat = None,
     dry_run: opt.DryRun = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Then read every byte, and compare checksums.")] = False,
 ) -> Outcome:
     """Download a model's snapshot (and a seat's drafter) into the hub's cache; goes on where it stopped."""
     from aeonctl.cli import views_fetch
     from aeonctl.workflows.pull import pull_model as run
 
     session = session_of(context)
-    pulled = run(repo, seat, session.invocation.as_host, dry_run, session.ports, session.report)
+    pulled = run(repo, seat, session.invocation.as_host, dry_run, session.ports, session.report, verify=verify)
     return views_fetch.models(pulled, dry_run, session)
 
 

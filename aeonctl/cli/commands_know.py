@@ -41,12 +41,17 @@ def seats(context: typer.Context) -> Outcome:
 
 
 @app.command("show", epilog=EVERYWHERE)
-def show_seat(
-    context: typer.Context, seat: Annotated[str, typer.Argument(metavar="SEAT", help="NAME, or CARD/NAME.")]
+def show(
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="SEAT|MODEL_DIR", help="NAME, CARD/NAME, or a folder: ./like/this.")],
 ) -> Outcome:
-    """One seat whole: card, image, model, options, with the reason and the source of each."""
-    from aeonctl.cli import views_know
-    from aeonctl.workflows.seats import show as run
+    """One seat whole, with the reason and the source of each part; or what the model in a folder is."""
+    from aeonctl.cli import views_know, views_model
+    from aeonctl.workflows.seats import show as show_seat
+    from aeonctl.workflows.show_model import is_folder_name, show_model
 
     session = session_of(context)
-    return views_know.seat(run(seat, session.invocation.as_host, session.ports), session)
+    as_host = session.invocation.as_host
+    if is_folder_name(what):
+        return views_model.model(show_model(what, as_host, session.ports), session)
+    return views_know.seat(show_seat(what, as_host, session.ports), session)

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 from aeonctl.cli.output import Output
-from aeonctl.core.plan import ADVISORY, Plan
 from aeonctl.core.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from aeonctl.core.plan import Plan
     from aeonctl.ports import FetchProgress, PullProgress
 
 _STEP = 10
@@ -20,6 +20,8 @@ _STEP = 10
 
 def say_plan(plan: Plan, output: Output, *, explain: bool = False, advice: bool = True) -> None:
     """What was changed and why, what to know, and what is waived; the seat's own advice only where it is looked for."""
+    from aeonctl.core.plan import ADVISORY
+
     if explain:
         output.say(f"{plan.seat}: {plan.title}")
     for decision in plan.decisions:
@@ -43,6 +45,10 @@ def short_value(value: object) -> str:
     if value is None:
         return "not set"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+_OWN_BAR_BYTES = 64 * 1024 * 1024
+"""A file of so many bytes has a bar of its own while it comes; the others are over before one reads their names."""
 
 
 class LineReporter:
@@ -118,6 +124,10 @@ class TerminalReporter(LineReporter):
         """See Reporter."""
         files = f" ({step.files_done}/{step.files_total} files)" if step.files_total else ""
         self._bar(f"download {repo}", step.bytes_done, step.bytes_total, f"download {_short(repo)}{files}")
+        if step.file is not None and step.file_total >= _OWN_BAR_BYTES:
+            self._bar(step.file, step.file_done, step.file_total, f"  {_short(step.file)}")
+            if step.file_done >= step.file_total and self._bars is not None:
+                self._bars.remove_task(self._tasks.pop(step.file))
 
     def booting(self, phase: str, detail: str, elapsed: float) -> None:
         """See Reporter."""

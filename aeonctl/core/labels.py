@@ -61,7 +61,7 @@ def up_words(plan: Plan, request: Request) -> list[str]:
 
 def _count(text: str | None) -> int | None:
     """A number as vLLM reads it: ``8192``, ``8k`` (thousands), ``8K`` (of 1024)."""
-    found = re.fullmatch(r"(\d+)([kKmM]?)", text or "")
+    found = re.fullmatch(r"(\d{1,15})([kKmM]?)", text or "")
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 

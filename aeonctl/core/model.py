@@ -9,6 +9,7 @@ from pydantic import Field
 
 from aeonctl.core.base import Value
 from aeonctl.core.container import REVISION, Mount
+from aeonctl.core.mountproof import Entries, mounts_for_links
 
 
 class Layout(StrEnum):
@@ -27,7 +28,8 @@ class ModelFacts(Value):
     """One model or drafter, as found on disk or as expected there once it is downloaded.
 
     ``path`` is the folder with config.json; while the revision is unknown it contains ``<revision>``, which stands for
-    the content of ``revision_file``. ``bytes`` counts what is on disk, or what the catalogue expects.
+    the content of ``revision_file``. ``bytes`` counts what is on disk, or what the catalogue expects. ``entries`` are
+    the files and links as they were read; None for what is not here, and in a rehearsal.
     """
 
     repo: str | None = None
@@ -44,6 +46,14 @@ class ModelFacts(Value):
     quantization: str | None = None
     gated: bool = False
     missing: tuple[str, ...] = ()
+    entries: Entries | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def to_fetch(self) -> str | None:
+        """The commit, branch or tag to ask the hub for; None for its main branch."""
+        if self.revision is None and self.revision_file is not None:
+            return self.revision_file.partition("/refs/")[2] or None
+        return self.revision
 
 
 class Mounted(NamedTuple):
@@ -61,7 +71,7 @@ _BLOBS = "/blobs"
 def mount_model(facts: ModelFacts, target: str) -> Mounted:
     """The mounts for the seat's model; a snapshot's links climb from ``/model`` to ``/blobs``."""
     if facts.layout is Layout.PLAIN or facts.repo_root is None:
-        return Mounted(target, (_bind(facts, facts.path, target),), None)
+        return _mount_folder(facts, target)
     if facts.layout is Layout.SHARED:
         return _mount_hub(facts)
     mounts = (_bind(facts, facts.path, target), Mount(source=f"{facts.repo_root}/blobs", target=_BLOBS, read_only=True))
@@ -71,13 +81,21 @@ def mount_model(facts: ModelFacts, target: str) -> Mounted:
 def mount_drafter(facts: ModelFacts, target: str) -> Mounted:
     """The mounts for a second repository, whose links cannot use ``/blobs`` as well: its whole folder is mounted."""
     if facts.layout is Layout.PLAIN or facts.repo_root is None:
-        return Mounted(target, (_bind(facts, facts.path, target),), None)
+        return _mount_folder(facts, target)
     if facts.layout is Layout.SHARED:
         return _mount_hub(facts)
     inside = facts.path.removeprefix(facts.repo_root)
     path = f"{target}{_named_revision(facts, inside)}"
     mount = Mount(source=facts.repo_root, target=target, read_only=True)
     return Mounted(path, (mount,), "/blobs holds the model's files, so the drafter's links need their own folder")
+
+
+def _mount_folder(facts: ModelFacts, target: str) -> Mounted:
+    """A folder of files; a link in it that leaves it takes what it names along, put where it leads inside."""
+    mounts = (_bind(facts, facts.path, target),)
+    more = () if facts.entries is None else mounts_for_links(mounts, facts.entries, target)[0]
+    why = "links in the folder leave it, so what they name is mounted where they lead" if more else None
+    return Mounted(target, (*mounts, *more), why)
 
 
 def _mount_hub(facts: ModelFacts) -> Mounted:

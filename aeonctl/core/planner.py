@@ -15,6 +15,8 @@ from aeonctl.core.host import Host, Platform, vram_gib
 from aeonctl.core.image import ImageFacts, pinned
 from aeonctl.core.labels import served_facts, up_words
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
+from aeonctl.core.mountable import refuse_unproven
+from aeonctl.core.mountproof import place_inside
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
 from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
 from aeonctl.core.rows import Rule, Seat
@@ -132,15 +134,19 @@ def _mount(draft: Draft, inputs: Inputs) -> tuple[Draft, _Mounting]:
         mount for name, target in seat.container.volumes.items() if (mount := _volume(name, target, model)) is not None
     )
     if seat.model.by == "repo" and model.repo is not None:
+        draft = refuse_unproven(draft, volumes, (model, place_inside(model.path, volumes)))
         return _name_model(draft, seat, model.repo), _Mounting(volumes, model.repo)
     mounted = mount_model(model, seat.model.mount)
     draft = _name_model(_explain_mount(draft, mounted, seat.model.mount), seat, mounted.path)
     mounts = mounted.mounts
+    placed: list[tuple[ModelFacts, str | None]] = [(model, mounted.path)]
     if drafter is not None and seat.drafter is not None:
         drafted = mount_drafter(drafter, seat.drafter.mount)
         draft = _point_at_drafter(draft, drafted)
         mounts += tuple(mount for mount in drafted.mounts if mount not in mounts)
-    return draft, _Mounting(mounts + volumes, mounted.path)
+        placed.append((drafter, drafted.path))
+    mounts += volumes
+    return refuse_unproven(draft, mounts, *placed), _Mounting(mounts, mounted.path)
 
 
 def _volume(name: str, target: str, model: ModelFacts) -> Mount | None:

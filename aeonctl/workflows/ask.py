@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from aeonctl.core.catalog import Catalog
 from aeonctl.core.host import Host
@@ -17,8 +15,9 @@ from aeonctl.core.planner import Inputs, make_plan
 from aeonctl.core.rows import ModelRow
 from aeonctl.core.select import Choice, choose_seat
 from aeonctl.core.units import human_bytes
-from aeonctl.errors import ConfigurationError, HostError, RefusedError
+from aeonctl.errors import HostError, RefusedError
 from aeonctl.ports import Engines, ModelHub, Ports
+from aeonctl.workflows.folders import named_model
 from aeonctl.workflows.hosts import host_of
 from aeonctl.workflows.images import image_facts
 from aeonctl.workflows.lockfiles import frozen_parts
@@ -113,26 +112,6 @@ def _one_model(named: str | None, row: ModelRow, hub: ModelHub) -> ModelFacts:
     return named_model(named, hub)
 
 
-_REPO_PART = re.compile(r"\w[\w.\-]{0,95}", re.ASCII)
-_REVISION = re.compile(r"(?:[\w\-][\w.\-]*(?:/[\w\-][\w.\-]*)*)?", re.ASCII)
-
-
-def named_model(named: str, hub: ModelHub) -> ModelFacts:
-    """``REPO[@REVISION]`` in the hub's cache, or a folder (``/…``, ``./…``, ``~/…``)."""
-    if named.startswith(("/", "./", "../", "~")) or named in (".", ".."):
-        return hub.folder(Path(named)).model_copy(update={"repo": None})
-    repo, _, revision = named.partition("@")
-    parts = repo.split("/")
-    if len(parts) != 2 or not all(_REPO_PART.fullmatch(part) for part in parts) or not _REVISION.fullmatch(revision):
-        raise ConfigurationError(
-            "model_name_invalid",
-            f"not a model: {named[:200]!r}",
-            cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
-            hint=f"for a folder write ./{named[:200]}" if named else "--model Qwen/Qwen3-0.6B",
-        )
-    return hub.locate(repo, revision or None)
-
-
 def refuse(plan: Plan) -> None:
     """Stop here if the plan has refusals: RefusedError with all of them, nothing pulled."""
     refuse_for(plan.seat, plan.host, plan.refusals, plan.image)
@@ -163,4 +142,5 @@ _REFUSAL_CODES = {
     "seat-vram-short": "does_not_fit",
     "gpu-count-short": "does_not_fit",
     "option-unknown": "setting_forbidden",
+    "model-not-mountable": "model_not_mountable",
 }

@@ -14,6 +14,7 @@ from aeonctl.core.rows import Seat
 from aeonctl.core.select import choose_seat
 from aeonctl.errors import HostError
 from aeonctl.ports import ModelHub, Ports
+from aeonctl.workflows.folders import refuse_bare_folder
 from aeonctl.workflows.hosts import catalog_of, host_of
 
 
@@ -88,6 +89,8 @@ def _judge(seat: Seat, host: Host, hub: ModelHub, catalog: Catalog) -> SeatView:
 def show(seat_id: str, as_host: str | None, ports: Ports) -> dict[str, Any]:
     """Everything about one seat: its rows whole, with why and source of each."""
     catalog = catalog_of(ports)
+    if seat_id not in catalog.seats and "/" in seat_id:
+        refuse_bare_folder(seat_id, ports.hub, "aeonctl show")
     seat = catalog.seat(seat_id) if "/" in seat_id else _by_name(seat_id, as_host, ports, catalog)
     return {
         "seat": seat.model_dump(mode="json"),

@@ -23,6 +23,7 @@ from aeonctl.workflows.down import stop_engine
 from aeonctl.workflows.hosts import catalog_of
 from aeonctl.workflows.image_pull import pull_watched, settle_image
 from aeonctl.workflows.lockfiles import record_start
+from aeonctl.workflows.pull import ask_first
 
 _ALIVE = (EngineStatus.RUNNING, EngineStatus.RESTARTING)
 _SMOKE_TIMEOUT = 300.0
@@ -192,10 +193,12 @@ def fetch_missing(
         pull_watched(plan.image_ref, plan.image, ports, report, timeout)
     missing = plan.missing_models()
     for facts in missing:
+        _need_network(asked, f"model {facts.repo}", f"aeonctl pull-model {facts.repo}")
+    ask_first([(facts, facts.to_fetch) for facts in missing], hub, report)
+    for facts in missing:
         repo = str(facts.repo)
-        _need_network(asked, f"model {repo}", f"aeonctl pull-model {repo}")
         report.note(f"making a stand-in for {repo}" if asked.rehearsal else f"downloading {repo}")
-        hub.fetch(repo, facts.revision, lambda step, repo=repo: report.fetching(repo, step))  # type: ignore[misc]
+        hub.fetch(repo, facts.to_fetch, lambda step, repo=repo: report.fetching(repo, step))  # type: ignore[misc]
     report.settle()
     if not missing:
         return plan

@@ -20,15 +20,15 @@ from aeonctl.adapters.hub_progress import DownloadStoppedError, Tally
 from aeonctl.core.model import Layout, ModelFacts
 from aeonctl.errors import AeonError, DownloadError, ExitCode, HostError
 from aeonctl.ports import FetchProgress
-from tests.fakes.hub_server import HubServer, hub_server
+from tests.fakes.hub_server import HubServer, hub_server, weights
 
 REPO = "org/model"
 INDEX = json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}).encode()
 FILES = {
     "config.json": b'{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}',
     "model.safetensors.index.json": INDEX,
-    "model-1.safetensors": b"1" * 3000,
-    "model-2.safetensors": b"2" * 2000,
+    "model-1.safetensors": weights(b"1", 3000),
+    "model-2.safetensors": weights(b"2", 2000),
     "sub folder/[notes].txt": b"notes",
 }
 TOTAL = sum(map(len, FILES.values()))
@@ -82,10 +82,15 @@ def test_a_whole_download(server: HubServer, hub: HuggingFaceHub, tmp_path: Path
         bytes=TOTAL,
         files=5,
         quantization="nvfp4",
+        entries=facts.entries,
     )
+    assert facts.entries is not None
+    assert set(facts.entries.files) == set(FILES)
     assert hub.locate(REPO, None) == hub.locate(REPO, commit) == facts
     assert steps[0] == FetchProgress(0, 5, 0, TOTAL)
-    assert steps[-1] == FetchProgress(5, 5, TOTAL, TOTAL)
+    last = steps[-1]
+    assert (last.files_done, last.files_total, last.bytes_done, last.bytes_total) == (5, 5, TOTAL, TOTAL)
+    assert {step.file: step.file_total for step in steps[1:]} == {name: len(content) for name, content in FILES.items()}
     assert [step.bytes_done for step in steps] == sorted(step.bytes_done for step in steps)
     assert hub.size(REPO, None) == (0, TOTAL)
 
@@ -101,7 +106,7 @@ def test_a_whole_commit_needs_no_network(server: HubServer, hub: HuggingFaceHub)
 def test_a_branch_that_moved(server: HubServer, hub: HuggingFaceHub) -> None:
     repository = server.repository(REPO, FILES)
     old = hub.fetch(REPO, None, quiet)
-    new = repository.commit({**FILES, "model-2.safetensors": b"3" * 2000})
+    new = repository.commit({**FILES, "model-2.safetensors": weights(b"3", 2000)})
     server.asked.clear()
     assert hub.size(REPO, None) == (2000, TOTAL)
     assert hub.locate(REPO, None) == old
@@ -170,12 +175,12 @@ def test_what_is_not_there(server: HubServer, hub: HuggingFaceHub, repo: str, re
     ("pattern", "status", "headers", "code", "words"),
     [
         ("api/models", 503, {}, "hub_failed", "503"),
-        ("api/models", 429, {"Retry-After": "30"}, "hub_failed", "30 s"),
+        ("api/models", 429, {"Retry-After": "30"}, "rate_limited", "30 s"),
         ("api/models", 403, {"X-Error-Message": "token is read-only"}, "unauthorized", "read-only"),
         ("api/models", 404, {}, "model_not_found", "404"),
         ("GET .*resolve.*model-1", 500, {}, "hub_failed", "500"),
-        ("api/models", 200, {}, "hub_failed", "not answer like a hub"),
-        ("HEAD .*resolve", 200, {"ETag": '"x"'}, "hub_failed", "not answer like a hub"),
+        ("api/models", 200, {}, "not_a_hub", "not answer like a hub"),
+        ("HEAD .*resolve", 200, {"ETag": '"x"'}, "not_a_hub", "not answer like a hub"),
     ],
 )
 def test_a_hub_that_fails(
@@ -192,7 +197,7 @@ def test_a_hub_that_fails(
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'{"id": "org/model"}', b'{"id": "org/model", "sha": "main"}'])
 def test_json_that_is_not_the_hubs(server: HubServer, hub: HuggingFaceHub, body: bytes) -> None:
     server.fault("api/models", 200, body=body)
-    assert refused(hub).code == "hub_failed"
+    assert refused(hub).code == "not_a_hub"
 
 
 def test_a_body_that_breaks_off_is_taken_up_again(server: HubServer, hub: HuggingFaceHub) -> None:
@@ -207,14 +212,13 @@ def test_a_body_of_the_wrong_size_is_not_kept(server: HubServer, hub: HuggingFac
     error = refused(hub)
     assert error.code == "incomplete"
     assert "4000" in error.causes[0]
+    assert not hub.locate(REPO, None).present
     server.faults.clear()
-    server.asked.clear()
     assert hub.fetch(REPO, None, quiet).present
-    assert "model-2.safetensors" not in server.downloads()
 
 
 def test_files_that_lost_bytes_here_are_fetched_again(server: HubServer, hub: HuggingFaceHub) -> None:
-    server.repository(REPO, {**FILES, "odd[1].safetensors": b"odd" * 100})
+    server.repository(REPO, {**FILES, "odd[1].safetensors": weights(b"o", 300)})
     facts = hub.fetch(REPO, None, quiet)
     for name in ("model-1.safetensors", "odd[1].safetensors"):
         blob = (Path(facts.path) / name).resolve()
@@ -232,8 +236,7 @@ def test_files_that_lost_bytes_here_are_fetched_again(server: HubServer, hub: Hu
 
 
 def test_no_room_is_said_before_the_download(server: HubServer, hub: HuggingFaceHub) -> None:
-    server.repository(REPO, FILES)
-    server.fault("HEAD .*model-1.safetensors", claim_size=10**15)
+    server.repository(REPO, FILES, claimed={"model-1.safetensors": 10**15})
     error = refused(hub)
     assert (error.code, error.exit_code) == ("disk_full", ExitCode.HOST)
     assert error.facts["needed"] == 10**15 + TOTAL - 3000
@@ -266,9 +269,9 @@ def test_what_is_not_an_answer_of_the_hub(tmp_path: Path) -> None:
 
 def test_a_stopped_tally_ends_its_workers() -> None:
     tally = Tally(quiet, FetchProgress(0, 1, 0, 10))
-    bar = tally.bar_class()(desc="Downloading bytes", total=0)
+    bar = tally.bar_class("w")(desc="w: downloading bytes", total=0)
     bar.update(4)
-    tally.bar_class()(desc="another").update(None)
+    tally.bar_class("v")(desc="another").update(None)
     tally.stop()
     with pytest.raises(DownloadStoppedError):
         bar.update(4)
@@ -292,7 +295,7 @@ def test_a_repository_that_is_no_whole_model(server: HubServer, hub: HuggingFace
 
 
 def test_an_interrupt_keeps_what_is_whole(server: HubServer, environment: dict[str, str], tmp_path: Path) -> None:
-    server.repository(REPO, {**FILES, "model-1.safetensors": b"1" * 40_000_000})
+    server.repository(REPO, {**FILES, "model-1.safetensors": weights(b"1", 40_000_000)})
     server.fault("GET .*model-1.safetensors", hold_after=12_000_000)
     script = (
         "import os\n"
@@ -333,3 +336,22 @@ def test_looking_at_the_cache_does_not_import_huggingface_hub(tmp_path: Path) ->
         "assert not {'huggingface_hub', 'requests', 'httpx2'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_standstill_in_the_xet_store_is_tried_again_over_http(server: HubServer, environment: dict[str, str]) -> None:
+    """The real Xet client asks the store how the file is put together, and gets no answer."""
+    server.repository(REPO, FILES, xet=True)
+
+    def waits() -> None:
+        server.release.wait(60)
+
+    server.fault(" /xet/", action=waits)
+    steps: list[FetchProgress] = []
+    facts = HuggingFaceHub(environment, stall_seconds=1.0).fetch(REPO, None, steps.append)
+    assert facts.present
+    assert any(" /xet/" in request for request in server.asked)
+    assert sorted(name for name in server.downloads() if name.endswith(".safetensors")) == [
+        "model-1.safetensors",
+        "model-2.safetensors",
+    ]
+    assert steps[-1].bytes_done == TOTAL

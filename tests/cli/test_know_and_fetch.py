@@ -118,7 +118,7 @@ def test_pull_a_seat_s_models(world: World) -> None:
     world.hub.present = set()
     ran = run(["pull-model", "--seat", "daily", "--as", "dgx-spark", "--json"], world)
     assert ran.code == 0
-    assert world.hub.fetched[0] == "z-lab/Qwen3.6-27B-DFlash"  # the gated one first: it may fail
+    assert world.hub.asked[0] == "z-lab/Qwen3.6-27B-DFlash"  # the gated one first: it may fail
     assert len(ran.data["models"]) == 2
     world.hub.fetched.clear()
     assert run(["pull-model", "--seat", "quality"], world).code == 0
@@ -128,7 +128,7 @@ def test_pull_a_seat_s_models(world: World) -> None:
 def test_a_gated_model_is_warned_of(world: World) -> None:
     world.hub.present = set()
     ran = run(["pull-model", "--seat", "daily", "--as", "dgx-spark"], world)
-    assert "warning: z-lab/Qwen3.6-27B-DFlash is gated" in ran.err
+    assert "z-lab/Qwen3.6-27B-DFlash is gated: it needs its terms accepted" in ran.err
 
 
 def test_a_dry_pull(world: World) -> None:

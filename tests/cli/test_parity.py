@@ -176,6 +176,10 @@ def test_lan_is_what_the_documents_publish(tmp_path: Path) -> None:
 MODEL = "AEON-7/Qwen3.8-27B-AEON-ULTIMATE-UNCENSORED-NVFP4-MIXED"
 
 
+EMPTY_WEIGHTS = (2).to_bytes(8, "little") + b"{}"
+"""A safetensors file without tensors."""
+
+
 def lay_out(root: Path, layout: str) -> Path:
     """A model in a hub cache; returns the snapshot's folder. ``shared`` blobs are links into a store of all repos."""
     repo = root / "hub" / f"models--{MODEL.replace('/', '--')}"
@@ -184,15 +188,15 @@ def lay_out(root: Path, layout: str) -> Path:
     (repo / "blobs").mkdir()
     (repo / "refs").mkdir()
     (repo / "refs" / "main").write_text(COMMIT)
-    for number, (name, content) in enumerate((("config.json", "{}"), ("model.safetensors", "x" * 64))):
+    for number, (name, content) in enumerate((("config.json", b"{}"), ("model.safetensors", EMPTY_WEIGHTS))):
         blob = repo / "blobs" / f"{number:040x}"
         if layout == "shared":
             store = root / "hub" / "blobs" / f"{number:040x}"
             store.parent.mkdir(exist_ok=True)
-            store.write_text(content)
+            store.write_bytes(content)
             blob.symlink_to(f"../../blobs/{number:040x}")
         else:
-            blob.write_text(content)
+            blob.write_bytes(content)
         (snapshot / name).symlink_to(f"../../blobs/{number:040x}")
     return snapshot
 
@@ -206,7 +210,7 @@ def test_the_same_options_for_every_layout(tmp_path: Path, known: Catalog, layou
         folder = tmp_path / "my model"
         folder.mkdir()
         (folder / "config.json").write_text("{}")
-        (folder / "model.safetensors").write_text("x" * 64)
+        (folder / "model.safetensors").write_bytes(EMPTY_WEIGHTS)
         more = ["--model", str(folder)]
     else:
         folder = lay_out(tmp_path, layout)

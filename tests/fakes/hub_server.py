@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,18 +20,33 @@ from urllib.parse import unquote, urlsplit
 _PIECE = 4 * 1024 * 1024
 
 
+def weights(fill: bytes, size: int) -> bytes:
+    """A safetensors file of ``size`` bytes with one tensor."""
+    for length in range(80, 200):
+        data = size - 8 - length
+        header = {"w": {"dtype": "U8", "shape": [data], "data_offsets": [0, data]}}
+        text = json.dumps(header).encode()
+        if len(text) <= length:
+            return length.to_bytes(8, "little") + text.ljust(length) + fill * data
+    raise ValueError(size)
+
+
 @dataclass
 class Repository:
-    """Files by path, per commit; ``branches`` name commits. ``gated`` and ``private`` need a token in ``readers``."""
+    """Files by path, per commit; ``branches`` name commits. ``gated`` and ``private`` need a token in ``readers``;
+    ``claimed`` are sizes that the listing tells wrongly; with ``xet``, weights are said to be in the Xet store."""
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     gated: bool = False
     private: bool = False
     readers: set[str] = field(default_factory=set)
+    claimed: dict[str, int] = field(default_factory=dict)
+    xet: bool = False
 
     def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
-        digest = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
+        named = sorted((path, _git_sha1(content)) for path, content in files.items())
+        digest = hashlib.sha1(repr(named).encode()).hexdigest()
         self.commits[digest] = files
         self.branches[branch] = digest
         return digest
@@ -48,6 +64,8 @@ class Fault:
     claim_size: int | None = None
     hold_after: int | None = None
     times: int | None = None
+    action: Callable[[], None] | None = None
+    replace: bytes | None = None
 
 
 class HubServer:
@@ -128,13 +146,23 @@ class Handler(BaseHTTPRequestHandler):
         """Tests read ``asked`` instead."""
 
     def _answer(self) -> None:
+        if self.path.startswith("http://"):
+            self._send(407, b"", {"Proxy-Authenticate": "Basic"})
+            return
         path = unquote(urlsplit(self.path).path)
         fault = self.state.fault_for(f"{self.command} {path}")
+        if fault is not None and fault.action is not None:
+            fault.action()
         if fault is not None and fault.status is not None:
             self._send(fault.status, fault.body, fault.headers)
             return
         if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path):
             self._info(match[1], match[2] or "main")
+        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/auth-check", path):
+            self._access(match[1])
+        elif re.fullmatch(r"/api/models/[^/]+/[^/]+/xet-read-token/.+", path):
+            store = {"X-Xet-Cas-Url": f"{self.state.endpoint}/xet", "X-Xet-Access-Token": "token"}
+            self._send(200, b"{}", {**store, "X-Xet-Token-Expiration": "4000000000"})
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", path):
             self._tree(match[1], match[2])
         elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
@@ -169,16 +197,34 @@ class Handler(BaseHTTPRequestHandler):
             gated = "auto" if repository.gated else False
             self._json({"_id": "1", "id": name, "sha": commit, "gated": gated, "private": False, "siblings": siblings})
 
+    def _access(self, name: str) -> None:
+        if (found := self._found(name, "main")) and not self._is_kept_out(found[0]):
+            self._json({})
+
+    def _is_kept_out(self, repository: Repository) -> bool:
+        """Whether a gated repository refused the token."""
+        if not repository.gated or self._token() in repository.readers:
+            return False
+        self._refuse(403 if self._token() else 401, "GatedRepo")
+        return True
+
     def _tree(self, name: str, revision: str) -> None:
         if found := self._found(name, revision):
             repository, commit = found
-            self._json([self._entry(path, content) for path, content in repository.commits[commit].items()])
+            entries = [self._entry(path, content) for path, content in repository.commits[commit].items()]
+            for entry in entries:
+                entry["size"] = repository.claimed.get(entry["path"], entry["size"])
+                if "lfs" in entry and repository.xet:
+                    entry["xetHash"] = entry["lfs"]["oid"]
+                if "lfs" in entry:
+                    entry["lfs"]["size"] = entry["size"]
+            self._json(entries)
 
     @staticmethod
     def _entry(path: str, content: bytes) -> dict[str, Any]:
         entry: dict[str, Any] = {"type": "file", "path": path, "size": len(content), "oid": _git_sha1(content)}
         if path.endswith(".safetensors"):
-            digest = hashlib.sha256(content).hexdigest()
+            digest = _sha256(content)
             entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 134}
         return entry
 
@@ -187,15 +233,14 @@ class Handler(BaseHTTPRequestHandler):
         if found is None:
             return
         repository, commit = found
-        if repository.gated and self._token() not in repository.readers:
-            self._refuse(403 if self._token() else 401, "GatedRepo")
+        if self._is_kept_out(repository):
             return
         content = repository.commits[commit].get(path)
         if content is None:
             self._refuse(404, "EntryNotFound", {"X-Repo-Commit": commit})
             return
         is_lfs = path.endswith(".safetensors")
-        etag = hashlib.sha256(content).hexdigest() if is_lfs else _git_sha1(content)
+        etag = _sha256(content) if is_lfs else _git_sha1(content)
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
         if is_lfs:
             claimed = fault.claim_size if fault is not None else None
@@ -207,7 +252,8 @@ class Handler(BaseHTTPRequestHandler):
         if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             start = int(match[1])
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        body = content[start:]
+        content = content if fault is None or fault.replace is None else fault.replace
+        body = memoryview(content)[start:]
         self.send_response(206 if start else 200)
         for key, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(key, value)
@@ -241,5 +287,40 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
+_DIGESTS: dict[tuple[int, str], tuple[bytes, str]] = {}
+"""Digests of contents by identity, which the content itself keeps alive: a benchmark must not measure hashing."""
+
+
+def _sha256(content: bytes) -> str:
+    return _digest(content, "sha256", b"")
+
+
 def _git_sha1(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    return _digest(content, "sha1", b"blob %d\0" % len(content))
+
+
+def _digest(content: bytes, algorithm: str, prefix: bytes) -> str:
+    key = (id(content), algorithm)
+    if key not in _DIGESTS:
+        digest = hashlib.new(algorithm, prefix)
+        digest.update(content)
+        _DIGESTS[key] = (content, digest.hexdigest())
+    return _DIGESTS[key][1]
+
+
+def serve(name: str, mebibytes: int, count: int) -> None:
+    """A hub with one repository of ``count`` files, for a benchmark; says its address and runs until it is ended."""
+    with hub_server() as hub:
+        shards = [f"model-{number:05}.safetensors" for number in range(1, count)]
+        size = mebibytes * 1024 * 1024 // len(shards)
+        files = {shard: weights(b"%c" % (65 + number % 50), size) for number, shard in enumerate(shards)}
+        repository = hub.repository(name, {"config.json": b"{}", **files})
+        for content in repository.commits[repository.branches["main"]].values():
+            _sha256(content)
+        sys.stdout.write(f"{hub.endpoint}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

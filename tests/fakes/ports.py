@@ -14,6 +14,7 @@ from aeonctl.adapters.profiles import ProfileFiles
 from aeonctl.adapters.rehearsal_hub import RehearsalHub
 from aeonctl.cli.output import Output
 from aeonctl.core.catalog import Catalog, Document, facts_from_row, recorded_host
+from aeonctl.core.checkpoint import Checkpoint
 from aeonctl.core.container import REVISION, ContainerSpec
 from aeonctl.core.host import Host
 from aeonctl.core.image import FactsFrom, ImageFacts
@@ -155,6 +156,7 @@ class FakeHub:
     folders: dict[str, ModelFacts] = field(default_factory=dict)
     errors: dict[str, AeonError] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     size_bytes: int = 25_000_000_000
     during: Callable[[], None] = lambda: None
 
@@ -181,6 +183,7 @@ class FakeHub:
         return self.folders[str(path)]
 
     def size(self, repo: str, revision: str | None) -> tuple[int, int]:
+        self.asked.append(repo)
         if repo in self.errors:
             raise self.errors[repo]
         return (0 if self.locate(repo, revision).present else self.size_bytes), self.size_bytes
@@ -195,6 +198,12 @@ class FakeHub:
         if self.present is not None:
             self.present.add(repo)
         return self.locate(repo, revision)
+
+    def verify(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> None:
+        """Every file is as the hub lists it."""
+
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        raise ConfigurationError("model_folder_invalid", f"{folder} holds no model")
 
 
 @dataclass
