@@ -247,6 +247,10 @@ class Locks(Protocol):
         """Take the lock: yields None, or (without taking it) the words of whoever holds it."""
 
 
+def _go_on(_step: str) -> None:
+    """No step stops a run."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name."""
@@ -263,3 +267,5 @@ class Ports:
     locks: Locks
     environment: Mapping[str, str]
     state: Path
+    step: Callable[[str], None] = _go_on
+    """Called with a name between any two steps whose order matters after a crash; only tests do anything there."""

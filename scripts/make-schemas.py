@@ -3,7 +3,7 @@
 
 usage: make-schemas.py [FOLDER]   (profiles/schemas when none is given)
 
-The schemas come from the classes that read the files. A file under cards, images, models, seats or rules holds one row
+The schemas come from the classes that read the files. A file under cards, images, models, seats, rules or ladders holds one row
 or a list of rows; a host file holds one host, a vllm file one table of options.
 """
 
@@ -20,9 +20,16 @@ sys.path.insert(0, str(ROOT))
 from aeonctl.core.base import Value  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
-from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Seat  # noqa: E402
+from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Rung, Seat  # noqa: E402
 
-ROWS: dict[str, type[Value]] = {"cards": Card, "images": ImageRow, "models": ModelRow, "seats": Seat, "rules": Rule}
+ROWS: dict[str, type[Value]] = {
+    "cards": Card,
+    "images": ImageRow,
+    "models": ModelRow,
+    "seats": Seat,
+    "rules": Rule,
+    "ladders": Rung,
+}
 SINGLE: dict[str, type[Value]] = {"hosts": Host, "vllm": FlagTable}
 
 

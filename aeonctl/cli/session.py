@@ -77,6 +77,7 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
         name=params.get("name"),
         waive=tuple(params.get("waive") or ()),
         rehearsal=bool(rehearse),
+        guard=params.get("guard"),
     )
     session.output.rehearsal = bool(rehearse)
     as_host = rehearse or session.invocation.as_host

@@ -11,8 +11,9 @@ from aeonctl.core.catalog import Catalog, not_found
 from aeonctl.core.compat import facts_of
 from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_hash
 from aeonctl.core.flags import FlagTable, check_value
-from aeonctl.core.host import Host, Platform, vram_gib
+from aeonctl.core.host import Host, MemoryKind, Platform, vram_gib
 from aeonctl.core.image import FactsFrom, ImageFacts, pinned
+from aeonctl.core.ladder import Step, apply_steps, pinned_paths, steps_label
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
 from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
@@ -37,6 +38,18 @@ class Inputs:
     image: ImageFacts
     model: ModelFacts
     drafter: ModelFacts | None
+    steps: tuple[Step, ...] = ()
+    """Rungs of the fallback ladder that were taken so far, or that worked here before."""
+
+    @property
+    def unified(self) -> bool:
+        """Whether the GPUs compute in the operating system's memory."""
+        return any(gpu.memory is MemoryKind.UNIFIED for gpu in self.choice.gpus)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a memory guard is to watch the engine."""
+        return self.unified if self.request.guard is None else self.request.guard
 
 
 def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
@@ -45,6 +58,7 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     tables = catalog.flags.deciding(inputs.image.vllm)
     _check_waivers(inputs.request, catalog)
     draft = _seat_draft(inputs.choice.seat, tables[-1])
+    draft = _apply_steps(draft, inputs, tables[-1])
     draft = _apply_user(draft, inputs.request, tables[-1])
     draft, mounting = _mount(draft, inputs)
     draft, publish = _publish(draft, inputs)
@@ -70,6 +84,25 @@ def _seat_draft(seat: Seat, table: FlagTable) -> Draft:
     env |= dict.fromkeys(seat.container.pass_env)
     container = {"restart": "no", "runtime": seat.container.runtime}
     return Draft(options=canonical(seat.options, table), env=env, container=container)
+
+
+def _apply_steps(draft: Draft, inputs: Inputs, table: FlagTable) -> Draft:
+    """The rungs that were taken; one whose option the user pinned is left out, and says so."""
+    applied = apply_steps(draft.options, inputs.steps, pinned_paths(inputs.request.settings, table))
+    remarks = tuple(
+        Remark(
+            rule=f"rung:{skipped.rung}",
+            message=f"a rung that worked before is left out: {skipped.reason}",
+            source="aeonctl",
+        )
+        for skipped in applied.skipped
+    )
+    return replace(
+        draft,
+        options=applied.options,
+        decisions=(*draft.decisions, *applied.decisions),
+        warnings=(*draft.warnings, *remarks),
+    )
 
 
 def _apply_user(draft: Draft, request: Request, table: FlagTable) -> Draft:
@@ -311,8 +344,12 @@ def _assemble(
         spec_hash=digest,
         thinking=draft.options.look("reasoning-parser") is not ABSENT,
         boot_seconds=dict(seat.boot_seconds),
+        options=dict(draft.options),
+        unified=inputs.unified,
+        guarded=inputs.guarded,
     )
-    return plan.model_copy(update={"container": spec.model_copy(update={"labels": labels_of(plan)})})
+    labels = labels_of(plan) | steps_label(inputs.steps)
+    return plan.model_copy(update={"container": spec.model_copy(update={"labels": labels})})
 
 
 def _text(value: Any) -> str | None:
@@ -337,6 +374,8 @@ def labels_of(plan: Plan) -> dict[str, str]:
         "served_names": list(plan.served_names),
         "max_model_len": plan.max_model_len,
         "thinking": plan.thinking,
+        "unified": plan.unified,
+        "guarded": plan.guarded,
     }
     labels = {
         f"{LABEL}.seat": plan.seat,

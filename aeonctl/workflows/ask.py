@@ -9,6 +9,7 @@ from pathlib import Path
 from aeonctl.core.catalog import Catalog, facts_from_row
 from aeonctl.core.host import Host
 from aeonctl.core.image import ImageFacts
+from aeonctl.core.ladder import Step
 from aeonctl.core.model import ModelFacts
 from aeonctl.core.plan import Plan, Request
 from aeonctl.core.planner import Inputs, make_plan
@@ -29,6 +30,7 @@ class Asked:
     offline: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict)
     must_know_image: bool = False
+    steps: tuple[Step, ...] = ()
 
     @property
     def rehearsal(self) -> bool:
@@ -43,7 +45,7 @@ def gather(asked: Asked, ports: Ports, catalog: Catalog) -> Inputs:
     choice = _choose(asked, host, ports, catalog)
     image = image_facts(asked, choice.seat, host, ports, catalog)
     model, drafter = model_facts(asked, choice, ports, catalog)
-    return Inputs(asked.request, choice, host, image, model, drafter)
+    return Inputs(asked.request, choice, host, image, model, drafter, asked.steps)
 
 
 def _choose(asked: Asked, host: Host, ports: Ports, catalog: Catalog) -> Choice:

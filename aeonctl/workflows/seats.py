@@ -15,6 +15,7 @@ from aeonctl.core.select import choose_seat
 from aeonctl.errors import HostError
 from aeonctl.ports import ModelHub, Ports
 from aeonctl.workflows.hosts import catalog_of, host_of
+from aeonctl.workflows.learned import learned_of
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def show(seat_id: str, as_host: str | None, ports: Ports) -> dict[str, Any]:
         "image": catalog.images[seat.image].model_dump(mode="json"),
         "model": catalog.models[seat.model.id].model_dump(mode="json"),
         "drafter": catalog.models[seat.drafter.id].model_dump(mode="json") if seat.drafter else None,
+        "learned": learned_of(seat.id, ports),
     }
 
 

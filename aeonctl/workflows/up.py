@@ -12,15 +12,19 @@ from aeonctl.core.catalog import Catalog
 from aeonctl.core.container import LABEL
 from aeonctl.core.failure import FailureScan
 from aeonctl.core.knowledge import BootKnowledge, boot_knowledge
+from aeonctl.core.ladder import steps_from_label
 from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.plan import Plan
+from aeonctl.core.planner import Inputs, make_plan
 from aeonctl.core.smoke import Answer, judge_answer, smoke_request
 from aeonctl.errors import AeonError, DownloadError, EngineError, HostError, RefusedError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
-from aeonctl.workflows.ask import Asked, engines_for, hub_for, plan_for, refuse
+from aeonctl.workflows.ask import Asked, engines_for, gather, hub_for, plan_for, refuse
 from aeonctl.workflows.boot import Boot, BootFollower, death_error
+from aeonctl.workflows.climb import Climb
 from aeonctl.workflows.down import stop_engine
 from aeonctl.workflows.hosts import catalog_of
+from aeonctl.workflows.learned import forget, learn, learned_steps
 
 _SMOKE_TIMEOUT = 300.0
 """Seconds for the first completion, which may still compile kernels."""
@@ -33,6 +37,12 @@ class HowUp:
     detach: bool = False
     replace: bool = False
     timeout: float | None = None
+    ladder: bool = True
+    """Whether a failed allocation leads to the next rung."""
+    from_top: bool = False
+    """Whether to forget the rung that worked before."""
+    floor_gib: float | None = None
+    """Available memory in GiB under which the guard acts; None for the machine's own."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +88,78 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
     """
     ports = replace(ports, environment={**ports.environment, **asked.secrets})
     with _only_one(ports):
+        ports.step("up:locked")
         catalog = catalog_of(ports)
-        plan = plan_for(asked, ports, catalog)
+        inputs, plan = _first_plan(asked, how, ports, catalog, report)
         refuse(plan)
         report.planned(plan)
         engines = engines_for(asked, ports)
         existing = engines.find(plan.container.name)
-        if existing is not None and _same(existing, plan):
-            return _join(plan, how, engines, ports, report)
-        _make_way(existing, how, engines, ports, report)
+        same = _plan_that_runs(existing, plan, inputs, catalog)
+        if same is not None:
+            return _join(same, how, engines, ports, report)
+        _make_way(existing, plan, how, engines, ports, report)
         _check_port(plan, engines, ports)
+        asked = replace(asked, steps=inputs.steps)
         plan = fetch_missing(plan, asked, ports, catalog, report)
-        knowledge = boot_knowledge(ports.profiles.read)
-        with _undone_on_failure(plan, engines, ports, report):
-            engines.start(plan.container, ports.environment)
-            if how.detach:
-                return Up(plan, "starting")
-            return _watch(plan, how, engines, ports, report, knowledge)
+        ports.step("up:fetched")
+        climb = Climb(gather(asked, ports, catalog), plan, catalog)
+        return _climb(climb, how, engines, ports, report)
+
+
+def _first_plan(asked: Asked, how: HowUp, ports: Ports, catalog: Catalog, report: Reporter) -> tuple[Inputs, Plan]:
+    """The plan to begin with: on the rungs that worked here before, unless they are to be forgotten."""
+    inputs = gather(asked, ports, catalog)
+    if how.from_top:
+        forget(inputs, ports)
+    steps = () if how.from_top or not how.ladder else learned_steps(inputs, ports)
+    if steps:
+        started = replace(inputs, steps=steps)
+        plan = make_plan(started, catalog)
+        if not plan.refusals:
+            report.note(f"starting on the rung that worked here: {', '.join(step.rung for step in steps)}")
+            return started, plan
+    return inputs, make_plan(inputs, catalog)
+
+
+def _plan_that_runs(existing: EngineRecord | None, plan: Plan, inputs: Inputs, catalog: Catalog) -> Plan | None:
+    """The plan that the engine of this name runs, when it is this one, or this one some rungs further down."""
+    if existing is None:
+        return None
+    if _same(existing, plan):
+        return plan
+    steps = steps_from_label(existing.labels)
+    other = make_plan(replace(inputs, steps=steps), catalog) if steps and existing.ours else plan
+    return other if _same(existing, other) else None
+
+
+def _climb(climb: Climb, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> Up:
+    """Start; where memory could not be allocated, start again one rung further down, as long as there is one."""
+    knowledge = boot_knowledge(ports.profiles.read)
+    while True:
+        try:
+            done = _attempt(climb.plan, how, engines, ports, report, knowledge)
+        except EngineError as error:
+            if not how.ladder or error.code != "exited_at_start":
+                raise
+            climb.step_down(error, report)
+            ports.step("up:rung")
+            continue
+        rungs = tuple(step.rung for step in climb.inputs.steps)
+        if done.phase == "ready" and climb.taken:
+            learn(climb.inputs, climb.plan, ports)
+        ports.step("up:learned")
+        return replace(done, rungs_taken=rungs)
+
+
+def _attempt(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge) -> Up:
+    """One start, watched to its answer."""
+    with _undone_on_failure(plan, engines, ports, report):
+        engines.start(plan.container, ports.environment)
+        ports.step("up:started")
+        if how.detach:
+            return Up(plan, "starting")
+        return _watch(plan, how, engines, ports, report, knowledge)
 
 
 @contextmanager
@@ -125,11 +190,21 @@ def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Report
     return Up(watched.plan, watched.phase, already=True, answer=watched.answer, kv_tokens=watched.kv_tokens)
 
 
-def _make_way(existing: EngineRecord | None, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> None:
-    """Refuse a name that is taken; with ``--replace``, stop our own engine first."""
+def _make_way(
+    existing: EngineRecord | None, plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter
+) -> None:
+    """Refuse a name that is taken; with ``--replace``, stop our own engine first.
+
+    What a killed run or a dead engine of the very same plan left behind is cleared away without being asked.
+    """
     if existing is None:
         return
     name = existing.name
+    if existing.ours and _is_left_over(existing, plan):
+        report.note(f"clearing away what is left of engine {name} ({existing.status})")
+        keep_log(name, engines, ports)
+        stop_engine(existing, engines, ports, report)
+        return
     if not existing.ours:
         raise HostError(
             "name_in_use",
@@ -149,6 +224,13 @@ def _make_way(existing: EngineRecord | None, how: HowUp, engines: Engines, ports
         )
     report.note(f"replacing engine {name}")
     stop_engine(existing, engines, ports, report)
+
+
+def _is_left_over(existing: EngineRecord, plan: Plan) -> bool:
+    if existing.status is EngineStatus.CREATED:
+        return True
+    climbed = bool(steps_from_label(existing.labels)) and existing.labels.get(f"{LABEL}.seat") == plan.seat
+    return existing.status is EngineStatus.EXITED and (_same_spec(existing, plan) or climbed)
 
 
 def _check_port(plan: Plan, engines: Engines, ports: Ports) -> None:
@@ -201,6 +283,7 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
     try:
         yield
     except BaseException as error:
+        ports.step("up:failed")
         record = engines.find(plan.container.name)
         if record is not None and _same_spec(record, plan):
             kept = keep_log(record.name, engines, ports)
