@@ -95,6 +95,15 @@ class EngineRecord:
     published: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Listed:
+    """One container in a list: no more than one cheap question tells. ``alive`` includes one that Docker is about to
+    start again."""
+
+    name: str
+    alive: bool
+
+
 class LogStream(Iterator[bytes], Protocol):
     """A log in pieces, to be read in one thread and stopped from another."""
 
@@ -113,6 +122,9 @@ class Engines(Protocol):
 
     def ours(self) -> tuple[EngineRecord, ...]:
         """Every engine with our labels, running or not. HostError as ``find``."""
+
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:
+        """Every engine of ours by one question, or every container at all with ``foreign``. HostError as ``find``."""
 
     def image(self, ref: str) -> ImageFacts | None:
         """A local image by its own config; None when it is not here. HostError as ``find``."""
@@ -240,6 +252,35 @@ class Reporter(Protocol):
         """End whatever moves on the screen."""
 
 
+@dataclass(frozen=True)
+class RemoteAnswer:
+    """What one command on another machine came to. ``landed`` is false when no session began; ``code`` is the
+    command's own exit code, ``words`` what it or ssh complained of."""
+
+    landed: bool
+    code: int
+    output: str
+    words: str
+
+
+class RemoteShell(Protocol):
+    """A shell on another machine."""
+
+    def run(self, url: str, script: str) -> RemoteAnswer:
+        """Run one ``sh`` script at ``ssh://[user@]host[:port]`` over one connection that never asks anything.
+
+        HostError ssh_missing when this machine has no ssh.
+        """
+
+
+class NoRemoteShell:
+    """A shell that nobody answers: what tests without another machine have."""
+
+    def run(self, url: str, script: str) -> RemoteAnswer:  # noqa: ARG002
+        """See ``RemoteShell``."""
+        return RemoteAnswer(landed=False, code=255, output="", words="there is no other machine here")
+
+
 class Locks(Protocol):
     """Locks between aeonctl processes, which vanish with their holder."""
 
@@ -269,3 +310,4 @@ class Ports:
     state: Path
     step: Callable[[str], None] = _go_on
     """Called with a name between any two steps whose order matters after a crash; only tests do anything there."""
+    remote: RemoteShell = field(default_factory=NoRemoteShell)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from aeonctl.core.host import Docker
 from aeonctl.core.hostparse import docker_facts
 from aeonctl.core.image import ImageFacts, parse_reference
 from aeonctl.errors import EngineError, HostError
-from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
+from aeonctl.ports import EngineRecord, EngineStatus, Listed, LogStream, PullProgress
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _ONE_SHOT_SINCE = (1, 41)
 _NANOSECONDS = 1e9
+_POLICY_TRIES, _POLICY_PAUSE = 20, 0.05
 
 
 class DockerEngines:
@@ -70,6 +72,13 @@ class DockerEngines:
             rows = client.containers(all=True, filters={"label": docker_read.SEAT_LABEL})
         records = (self.find(row["Id"]) for row in rows)
         return tuple(sorted((record for record in records if record is not None), key=lambda record: record.name))
+
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:
+        """See ``ports.Engines``."""
+        filters = {} if foreign else {"label": docker_read.SEAT_LABEL}
+        with self._door("list the containers") as client:
+            rows = client.containers(all=True, filters=filters)
+        return docker_read.listed(rows)
 
     def image(self, ref: str) -> ImageFacts | None:
         """See ``ports.Engines``."""
@@ -153,10 +162,22 @@ class DockerEngines:
                 raise
 
     def set_restart(self, name: str, policy: str) -> None:
-        """See ``ports.Engines``. EngineError not_running when there is no such container."""
-        with self._door(f"set the restart policy of {name}") as client:
-            wanted: Any = {"Name": policy, "MaximumRetryCount": 0}
-            client.update_container(name, restart_policy=wanted)
+        """See ``ports.Engines``. EngineError not_running when there is no such container.
+
+        Docker refuses, and takes the new policy back, while a container that keeps failing is just between two lives;
+        a moment later it agrees.
+        """
+        wanted: Any = {"Name": policy, "MaximumRetryCount": 0}
+        for left in reversed(range(_POLICY_TRIES)):
+            try:
+                with self._door(f"set the restart policy of {name}") as client:
+                    client.update_container(name, restart_policy=wanted)
+            except EngineError as error:
+                if error.code == "not_running" or left == 0:
+                    raise
+                time.sleep(_POLICY_PAUSE)
+            else:
+                return
 
     def remove(self, name: str) -> None:
         """See ``ports.Engines``. EngineError still_running when it was not stopped."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aeonctl.adapters.clock import SystemClock
+from aeonctl.adapters.crash import crash_points
 from aeonctl.adapters.docker_engine import DockerEngines
 from aeonctl.adapters.host import LocalHost
 from aeonctl.adapters.http import RequestsHttp
@@ -17,6 +18,7 @@ from aeonctl.adapters.profiles import ProfileFiles
 from aeonctl.adapters.registry import OciRegistry
 from aeonctl.adapters.rehearsal import Rehearsal
 from aeonctl.adapters.rehearsal_hub import RehearsalHub
+from aeonctl.adapters.ssh import SshShell
 from aeonctl.errors import AeonError
 from aeonctl.ports import EngineStatus, Ports
 
@@ -56,6 +58,8 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         locks=FileLocks(state, clock),
         environment=environment,
         state=state,
+        step=crash_points(environment),
+        remote=SshShell(environment),
     )
 
 

@@ -29,7 +29,7 @@ from aeonctl.core.container import ContainerSpec
 from aeonctl.core.host import Docker
 from aeonctl.core.image import ImageFacts
 from aeonctl.errors import ConfigurationError, EngineError, HostError
-from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
+from aeonctl.ports import EngineRecord, EngineStatus, Listed, LogStream, PullProgress
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _PIECE = 65536
@@ -98,6 +98,10 @@ class Rehearsal:
         names = sorted(entry.name for entry in self._root.iterdir()) if self._root.is_dir() else []
         records = (self.find(name) for name in names)
         return tuple(record for record in records if record is not None and record.ours)
+
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:  # noqa: ARG002
+        """See ``ports.Engines``. There is no foreign rehearsal."""
+        return tuple(Listed(record.name, record.status is EngineStatus.RUNNING) for record in self.ours())
 
     def image(self, ref: str) -> ImageFacts | None:  # noqa: ARG002
         """A rehearsal has no images."""

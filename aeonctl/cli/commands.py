@@ -1,11 +1,14 @@
 """Every command, by importing the modules that define them; each is light until it runs."""
 
-from aeonctl.cli import commands_fetch, commands_know, commands_run
+from aeonctl.cli import commands_fetch, commands_guard, commands_know, commands_run
 from aeonctl.cli.app import app
 
-__all__ = ["ORDER", "app", "commands_fetch", "commands_know", "commands_run"]
+__all__ = ["ORDER", "app", "commands_fetch", "commands_guard", "commands_know", "commands_run"]
 
-ORDER = ("doctor", "seats", "show", "pull-model", "pull-image", "plan", "up", "status", "logs", "down")
+ORDER = (
+    *("doctor", "seats", "show", "pull-model", "pull-image", "plan", "up", "status", "logs", "down"),
+    *("promote", "demote", "rescue"),
+)
 """The order in the help: what a new user types first stands first."""
 
 app.registered_commands.sort(key=lambda command: ORDER.index(str(command.name)))
