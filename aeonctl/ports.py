@@ -281,6 +281,75 @@ class NoRemoteShell:
         return RemoteAnswer(landed=False, code=255, output="", words="there is no other machine here")
 
 
+@dataclass(frozen=True)
+class MemoryUser:
+    """A process that holds much of the machine's memory."""
+
+    pid: int
+    name: str
+    resident_bytes: int
+
+
+class SystemMemory(Protocol):
+    """The machine's memory, as it is now."""
+
+    def available(self) -> int | None:
+        """MemAvailable in bytes; None when it cannot be read."""
+
+    def users(self) -> tuple[MemoryUser, ...]:
+        """The processes that hold most of it, largest first; small ones are left out."""
+
+    def evict(self, folders: Iterable[Path]) -> int:
+        """Let the kernel drop what it caches of the large files in these folders; the bytes of those files."""
+
+
+@dataclass(frozen=True)
+class GuardTask:
+    """What a guard watches: one container by name. ``floor_bytes`` 0 never kills; ``record`` is where it tells what it
+    did; ``wait_seconds`` is how long it waits for the container to come."""
+
+    name: str
+    floor_bytes: int
+    stall_share: float
+    health_port: int | None
+    restarts: int
+    minutes: float
+    record: Path
+    wait_seconds: float
+
+
+class Guards(Protocol):
+    """Processes that watch the machine's memory."""
+
+    def start(self, task: GuardTask) -> None:
+        """Start a guard of its own process, ready when this returns. HostError guard_failed | guard_elsewhere."""
+
+    def become(self, task: GuardTask) -> None:
+        """Turn this process into the guard; does not return. HostError guard_elsewhere."""
+
+
+class NoGuards:
+    """No memory is looked at and nothing is guarded: what tests have that are not about it."""
+
+    def available(self) -> int | None:
+        """See ``SystemMemory``."""
+        return None
+
+    def users(self) -> tuple[MemoryUser, ...]:
+        """See ``SystemMemory``."""
+        return ()
+
+    def evict(self, folders: Iterable[Path]) -> int:  # noqa: ARG002
+        """See ``SystemMemory``."""
+        return 0
+
+    def start(self, task: GuardTask) -> None:
+        """See ``Guards``."""
+
+    def become(self, task: GuardTask) -> None:
+        """See ``Guards``."""
+
+
 class Locks(Protocol):
     """Locks between aeonctl processes, which vanish with their holder."""
 
@@ -311,3 +380,5 @@ class Ports:
     step: Callable[[str], None] = _go_on
     """Called with a name between any two steps whose order matters after a crash; only tests do anything there."""
     remote: RemoteShell = field(default_factory=NoRemoteShell)
+    memory: SystemMemory = field(default_factory=NoGuards)
+    guards: Guards = field(default_factory=NoGuards)

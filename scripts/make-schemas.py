@@ -3,7 +3,7 @@
 
 usage: make-schemas.py [FOLDER]   (profiles/schemas when none is given)
 
-The schemas come from the classes that read the files. A file under cards, images, models, seats, rules or ladders holds one row
+The schemas come from the classes that read the files. A file under cards, images, models, seats, rules, ladders or guard holds one row
 or a list of rows; a host file holds one host, a vllm file one table of options.
 """
 
@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from aeonctl.core.base import Value  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
+from aeonctl.core.guard import GuardRow  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
 from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Rung, Seat  # noqa: E402
 
@@ -29,6 +30,7 @@ ROWS: dict[str, type[Value]] = {
     "seats": Seat,
     "rules": Rule,
     "ladders": Rung,
+    "guard": GuardRow,
 }
 SINGLE: dict[str, type[Value]] = {"hosts": Host, "vllm": FlagTable}
 

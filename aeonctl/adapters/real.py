@@ -8,11 +8,13 @@ from pathlib import Path
 from aeonctl.adapters.clock import SystemClock
 from aeonctl.adapters.crash import crash_points
 from aeonctl.adapters.docker_engine import DockerEngines
+from aeonctl.adapters.guards import GuardProcesses
 from aeonctl.adapters.host import LocalHost
 from aeonctl.adapters.http import RequestsHttp
 from aeonctl.adapters.hub import HuggingFaceHub
 from aeonctl.adapters.hub_cache import hub_folder
 from aeonctl.adapters.locks import FileLocks
+from aeonctl.adapters.meminfo import SystemMemory
 from aeonctl.adapters.nvml_process import NvmlProcess
 from aeonctl.adapters.profiles import ProfileFiles
 from aeonctl.adapters.registry import OciRegistry
@@ -60,6 +62,8 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         state=state,
         step=crash_points(environment),
         remote=SshShell(environment),
+        memory=SystemMemory(),
+        guards=GuardProcesses(docker_host, environment, home),
     )
 
 

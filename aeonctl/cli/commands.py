@@ -7,7 +7,7 @@ __all__ = ["ORDER", "app", "commands_fetch", "commands_guard", "commands_know", 
 
 ORDER = (
     *("doctor", "seats", "show", "pull-model", "pull-image", "plan", "up", "status", "logs", "down"),
-    *("promote", "demote", "rescue"),
+    *("promote", "demote", "guard", "rescue"),
 )
 """The order in the help: what a new user types first stands first."""
 

@@ -31,6 +31,26 @@ def demote(context: typer.Context, name: opt.EngineName = None) -> Outcome:
     return views_guard.promoted(run(name, session.ports, session.report), session)
 
 
+@app.command("guard", epilog=EVERYWHERE)
+def guard(
+    context: typer.Context,
+    name: opt.EngineName = None,
+    guard_floor: opt.Floor = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the engine to come.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Write a systemd user unit that does this.")] = False,
+) -> Outcome:
+    """Watch this machine's memory as long as an engine lives, and kill the engine before the machine stalls."""
+    from aeonctl.cli import views_guard
+    from aeonctl.workflows import guard as flow
+    from aeonctl.workflows.hosts import catalog_of
+
+    session = session_of(context)
+    if install:
+        return views_guard.install(name, guard_floor, session)
+    flow.guard(name, guard_floor, wait, session.ports, catalog_of(session.ports), session.report)
+    return Outcome()
+
+
 @app.command("rescue", epilog=EVERYWHERE)
 def rescue(
     context: typer.Context,

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from aeonctl.core.base import Row, invalid
 from aeonctl.core.flags import FlagTable, FlagTables
+from aeonctl.core.guard import GuardRow
 from aeonctl.core.host import Gpu, Host, vram_gib
 from aeonctl.core.image import FactsFrom, ImageFacts, parse_reference
 from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Rung, Seat
@@ -102,6 +103,11 @@ class Catalog:
             if missing:
                 raise invalid(f"rung {rung.id}", missing)
         return rungs
+
+    @cached_property
+    def guard(self) -> dict[str, GuardRow]:
+        """When the memory guard acts, by kind of memory."""
+        return self._by_id("guard", GuardRow)
 
     def _check_references(self, seat: Seat) -> None:
         wanted: list[tuple[str, str, dict[str, object]]] = [

@@ -11,7 +11,7 @@ from aeonctl.core.container import ContainerSpec, docker_run_lines
 from aeonctl.core.image import ImageFacts
 from aeonctl.core.model import ModelFacts
 
-_CONTAINER_FIELDS = {"name", "env", "network", "ipc", "shm_size", "gpus", "runtime"}
+_CONTAINER_FIELDS = {"name", "env", "network", "ipc", "shm_size", "gpus", "runtime", "oom_score_adj", "core_dumps"}
 
 
 class Request(Value):

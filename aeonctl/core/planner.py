@@ -11,6 +11,7 @@ from aeonctl.core.catalog import Catalog, not_found
 from aeonctl.core.compat import facts_of
 from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_hash
 from aeonctl.core.flags import FlagTable, check_value
+from aeonctl.core.guard import GUARDED, OOM_SCORE_ADJ
 from aeonctl.core.host import Host, MemoryKind, Platform, vram_gib
 from aeonctl.core.image import FactsFrom, ImageFacts, pinned
 from aeonctl.core.ladder import Step, apply_steps, pinned_paths, steps_label
@@ -69,6 +70,7 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     fit = fit_of(inputs, draft.options)
     draft = apply_rules(draft, late, {**facts, "fit.fits": fit.fits, **_fit_facts(fit)}, inputs.request.waive)
     draft = _check_flags(draft, tables, inputs)
+    draft = _guard(draft, inputs)
     return _assemble(inputs, draft, mounting, publish, gpus, fit)
 
 
@@ -233,6 +235,16 @@ def _pick_gpus(draft: Draft, inputs: Inputs) -> tuple[Draft, str | None]:
     return _decide(draft, "gpus", "all", f"device={indexes}", "gpus", why), f"device={indexes}"
 
 
+def _guard(draft: Draft, inputs: Inputs) -> Draft:
+    """What a guarded container is given, so that it and not the machine ends when memory runs out."""
+    if not inputs.guarded:
+        return draft
+    asked = inputs.request.guard is not None
+    for option, before, after, why in GUARDED:
+        draft = _decide(draft, option, before, after, "--guard" if asked else "memory-guard", why)
+    return draft
+
+
 def _by_need_of_fit(rules: Iterable[Rule]) -> tuple[list[Rule], list[Rule]]:
     """The rules that need the fit come last, because other rules change what it is computed from."""
     early: list[Rule] = []
@@ -319,6 +331,8 @@ def _assemble(
         gpus=gpus,
         runtime=draft.container["runtime"],
         restart=str(draft.container["restart"]),
+        oom_score_adj=OOM_SCORE_ADJ if inputs.guarded else None,
+        core_dumps=not inputs.guarded,
         revisions={**unknown_revision(inputs.model), **(unknown_revision(inputs.drafter) if inputs.drafter else {})},
     )
     port = request.port or seat.container.port

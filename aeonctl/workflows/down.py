@@ -8,6 +8,8 @@ from aeonctl.core.container import LABEL
 from aeonctl.errors import EngineError, RefusedError, UsageError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
 from aeonctl.workflows.find import engine_url, every_engine, home_of
+from aeonctl.workflows.guard import record_path
+from aeonctl.workflows.records import remove_record
 
 GRACE_READY, GRACE_STARTING = 30.0, 10.0
 """Seconds between SIGTERM and SIGKILL. A ready engine leaves within one; one that is still starting was seen to ignore
@@ -27,7 +29,10 @@ class Stopped:
 def down(name: str | None, everything: bool, grace: float | None, ports: Ports, report: Reporter) -> list[Stopped]:
     """Stop one engine, or all of ours. Nothing to stop is no error; a foreign container is never touched."""
     targets = _targets(name, everything, ports, report)
-    return [stop_engine(record, home_of(record, ports), ports, report, grace) for record in targets]
+    stopped = [stop_engine(record, home_of(record, ports), ports, report, grace) for record in targets]
+    for engine in stopped:
+        remove_record(record_path(engine.name, ports))
+    return stopped
 
 
 def _targets(name: str | None, everything: bool, ports: Ports, report: Reporter) -> list[EngineRecord]:
@@ -67,20 +72,25 @@ def stop_engine(
 ) -> Stopped:
     """SIGTERM, wait, SIGKILL if need be, remove, and look again. EngineError stop_failed when it is still there."""
     clock, name, began = ports.clock, record.name, ports.clock.now()
+    ports.step("down:found")
     killed = False
     if record.status is not EngineStatus.EXITED:
         if record.restart_policy != "no":
             engines.set_restart(name, "no")
+        ports.step("down:policy")
         limit = grace if grace is not None else _grace(record, ports)
         if limit > 0:
             engines.signal(name, "SIGTERM")
+            ports.step("down:term")
         if not _gone_within(name, limit, engines, ports):
             killed = True
             if limit > 0:
                 report.warn(f"engine {name} did not leave within {limit:.0f} s of SIGTERM; sending SIGKILL")
             engines.signal(name, "SIGKILL")
             _gone_within(name, 20.0, engines, ports)
+    ports.step("down:stopped")
     engines.remove(name)
+    ports.step("down:removed")
     if (left := engines.find(name)) is not None:
         raise EngineError(
             "stop_failed",

@@ -23,6 +23,7 @@ from aeonctl.workflows.ask import Asked, engines_for, gather, hub_for, plan_for,
 from aeonctl.workflows.boot import Boot, BootFollower, death_error
 from aeonctl.workflows.climb import Climb
 from aeonctl.workflows.down import stop_engine
+from aeonctl.workflows.guard import check_memory, guarded_death, start_guard
 from aeonctl.workflows.hosts import catalog_of
 from aeonctl.workflows.learned import forget, learn, learned_steps
 
@@ -138,8 +139,12 @@ def _climb(climb: Climb, how: HowUp, engines: Engines, ports: Ports, report: Rep
     knowledge = boot_knowledge(ports.profiles.read)
     while True:
         try:
-            done = _attempt(climb.plan, how, engines, ports, report, knowledge)
+            done = _attempt(climb, how, engines, ports, report, knowledge)
         except EngineError as error:
+            by_guard = guarded_death(climb.plan, ports) if error.code in _DEATHS else None
+            if by_guard is not None:
+                by_guard.causes += error.causes
+                raise by_guard from error
             if not how.ladder or error.code != "exited_at_start":
                 raise
             climb.step_down(error, report)
@@ -152,8 +157,17 @@ def _climb(climb: Climb, how: HowUp, engines: Engines, ports: Ports, report: Rep
         return replace(done, rungs_taken=rungs)
 
 
-def _attempt(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge) -> Up:
+_DEATHS = ("exited_at_start", "not_running", "smoke_failed")
+
+
+def _attempt(
+    climb: Climb, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge
+) -> Up:
     """One start, watched to its answer."""
+    plan, host, catalog = climb.plan, climb.inputs.host, climb.catalog
+    check_memory(plan, host, how.floor_gib, ports, catalog, report)
+    start_guard(plan, host, how.floor_gib, ports, catalog, report)
+    ports.step("up:guarded")
     with _undone_on_failure(plan, engines, ports, report):
         engines.start(plan.container, ports.environment)
         ports.step("up:started")
