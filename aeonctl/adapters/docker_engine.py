@@ -37,8 +37,15 @@ _POLICY_TRIES, _POLICY_PAUSE = 20, 0.05
 class DockerEngines:
     """``ports.Engines`` on the Docker engine that ``host`` or the environment names."""
 
-    def __init__(self, host: str | None, environment: Mapping[str, str], home: Path) -> None:
-        """Talks to nobody yet. ``home`` is where ``.docker`` lies."""
+    def __init__(
+        self,
+        host: str | None,
+        environment: Mapping[str, str],
+        home: Path,
+        step: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """Talks to nobody yet. ``home`` is where ``.docker`` lies; ``step`` is told of steps that a crash may part."""
+        self._step = step
         self._host = host
         self._environment = environment
         self._home = home
@@ -111,7 +118,9 @@ class DockerEngines:
 
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """See ``ports.Engines``."""
+        self._step("docker:before")
         ident = self._create(spec, environment)
+        self._step("docker:created")
         started = False
         try:
             self._check_gpus(spec, ident)

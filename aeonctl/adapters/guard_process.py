@@ -56,29 +56,28 @@ class Wire:
             except OSError:
                 opened.close()
                 return False
+            opened.setblocking(False)  # with a time limit Python would wait for data before it looks
             self._socket = opened
         return True
 
-    def send(self, wait: float) -> int:
-        """Send the request and wait for the answer's status: 0 when none came in time. The connection is used up."""
+    def send(self) -> None:
+        """Send the request; the connection is used up."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.send(self.request)
+
+    def status(self, wait: float) -> int:
+        """The answer's status: 0 when none came within ``wait`` seconds."""
         connection = self._socket
         if connection is None:
             return 0
         try:
-            connection.setblocking(True)
-            connection.settimeout(wait)
-            connection.sendall(self.request)
             if not select.select([connection], [], [], wait)[0]:
                 return 0
             count = connection.recv_into(self._buffer)
             return int(self._buffer[9:12]) if count >= 12 else 0
         except (OSError, ValueError):
             return 0
-
-    def renew(self) -> None:
-        """A fresh connection, after the old one was used."""
-        self._drop()
-        self.ready()
 
     def _drop(self) -> None:
         if self._socket is not None:
@@ -143,13 +142,15 @@ class Guard:
         self._stalls: list[tuple[float, int]] = []
 
     def prepare(self) -> None:
-        """Lock memory, keep the kernel's OOM killer off, and try every path once."""
+        """Lock memory, keep the kernel's OOM killer off and other processes behind, as far as this user may."""
         self.available()
         self.stalled_share(time.monotonic())
         for adjust in ("-900", "-500"):
             with contextlib.suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(adjust, encoding="ascii")
                 break
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -241,15 +242,17 @@ class Guard:
 
     def act(self, reason: str, available: int, share: float, seen: float) -> None:
         """Restart policy off, SIGKILL; then tell."""
-        policy = self.policy.send(_POLICY_SECONDS)
+        self.policy.send()
+        policy = self.policy.status(_POLICY_SECONDS)
         told = time.monotonic()
-        killed = self.kill.send(_KILL_SECONDS)
+        self.kill.send()
         by_pidfd = False
-        if killed not in (204, 404, 409) and self.pidfd >= 0:
+        if self.pidfd >= 0:  # whoever may kill the process need not wait for Docker to do so
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
                 by_pidfd = True
         done = time.monotonic()
+        killed = self.kill.status(_KILL_SECONDS)
         self.record["acted"] = {
             "at": time.time() - (time.monotonic() - seen),
             "reason": reason,

@@ -17,7 +17,7 @@ from aeonctl.errors import HostError
 from aeonctl.ports import GuardTask
 
 _READY_SECONDS = 10.0
-_INTERVAL = 0.2
+_INTERVAL = 0.1
 """Seconds between two samples of the memory."""
 
 

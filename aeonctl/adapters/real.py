@@ -29,7 +29,8 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
     """Everything outside for one run. ``docker_host`` is ``--host``; without it Docker's own rules decide."""
     home = Path(environment.get("HOME") or Path.home())
     state = state_folder(environment, home)
-    docker = DockerEngines(docker_host, environment, home)
+    step = crash_points(environment)
+    docker = DockerEngines(docker_host, environment, home, step)
     clock = SystemClock()
 
     def published() -> dict[int, str]:
@@ -52,7 +53,7 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         profiles=ProfileFiles(environment, home=home),
         host=host,
         docker=docker,
-        rehearsal=Rehearsal(state),
+        rehearsal=Rehearsal(state, step=step),
         registry=OciRegistry(environment, home=home),
         hub=HuggingFaceHub(environment, home=home),
         rehearsal_hub=RehearsalHub(state),
@@ -60,7 +61,7 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         locks=FileLocks(state, clock),
         environment=environment,
         state=state,
-        step=crash_points(environment),
+        step=step,
         remote=SshShell(environment),
         memory=SystemMemory(),
         guards=GuardProcesses(docker_host, environment, home),

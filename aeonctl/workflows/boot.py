@@ -98,6 +98,7 @@ class BootFollower:
 
     def _look(self, pump: LogPump) -> None:
         """The process, its CPU, and the verdict on the silence."""
+        self._ports.step("boot:look")
         record = self._engines.find(self._name)
         if record is None or record.status is EngineStatus.EXITED:
             while not pump.ended and pump.error is None:

@@ -301,6 +301,7 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
         record = engines.find(plan.container.name)
         if record is not None and _same_spec(record, plan):
             kept = keep_log(record.name, engines, ports)
+            ports.step("up:undo")
             stop_engine(record, engines, ports, report, grace=0.0)
             if isinstance(error, AeonError) and kept is not None:
                 error.causes = (*error.causes, f"its log is kept in {kept}")
@@ -329,6 +330,7 @@ def _watch(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Repor
     """Follow the boot, then ask the first question: ready means that a completion came back."""
     boot = BootFollower(plan, engines, ports, report, knowledge, how.timeout).follow()
     before = ports.clock.now()
+    ports.step("up:healthy")
     answer = smoke(plan, engines, ports, knowledge)
     phases = {**boot.phases, "first answer": round(ports.clock.now() - before, 2)}
     tokens = boot.facts.kv_tokens or kv_tokens(plan, ports)
