@@ -100,7 +100,10 @@ class BootFollower:
         """The process, its CPU, and the verdict on the silence."""
         self._ports.step("boot:look")
         record = self._engines.find(self._name)
-        if record is None or record.status is EngineStatus.EXITED:
+        if record is None:  # its log may go on for ever, under the name that somebody gave it
+            self._read(pump.take(wait=0))
+            raise self._death(None)
+        if record.status is EngineStatus.EXITED:
             while not pump.ended and pump.error is None:
                 self._read(pump.take(wait=0.5))
             raise self._death(record)
@@ -150,7 +153,7 @@ def death_error(name: str, record: EngineRecord | None, failure: Failure | None,
         return EngineError(
             "not_running",
             f"engine {name} is gone",
-            cause=f"somebody removed it {when}",
+            cause=f"somebody removed or renamed it {when}",
             hint="aeonctl up starts it again",
         )
     ended = f"it ended {when} with exit code {record.exit_code}"
