@@ -34,6 +34,8 @@ def main(argv: Sequence[str], ports: Ports | None = None, output: Output | None 
         printer.envelope(invocation.command, code, None if outcome is None else outcome.data, error)
     elif error is not None:
         printer.error(error)
+    if error is not None and printer.verbose:
+        printer.say(_chain(error))
     return code
 
 
@@ -91,6 +93,13 @@ def _version(invocation: Invocation, printer: Output) -> ExitCode:
         printer.envelope(invocation.command, ExitCode.OK, {"version": __version__}, None)
     printer.data(f"aeonctl {__version__}\n")
     return ExitCode.OK
+
+
+def _chain(error: AeonError) -> str:
+    """What ``-v`` adds to an error: the exceptions that it was made from."""
+    import traceback
+
+    return "".join(traceback.format_exception(error)).rstrip("\n")
 
 
 class _BugError(AeonError):

@@ -66,6 +66,16 @@ class HostProbe(Protocol):
         """Who listens on a TCP port of this machine, in words (``process python3 (pid 12)``); None when nobody does."""
 
 
+class Inspection(Protocol):
+    """The same machine asked for everything that ``doctor`` wants to know, each part within a few seconds."""
+
+    def probe(self, *, ports: Iterable[int] = ()) -> Host:
+        """The host with its details. A part that cannot be read, or not in time, is unknown; raises nothing."""
+
+    def private_words(self) -> tuple[str, ...]:
+        """What names this machine and its user, so that a report can leave it out. Raises nothing."""
+
+
 class EngineStatus(StrEnum):
     """What a container or process is doing."""
 
@@ -131,8 +141,16 @@ class Engines(Protocol):
 
     def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
         """Fetch an image. DownloadError image_pull_failed with the engine's or registry's own words, and a ``reason``
-        among its facts: not_found | denied | disk_full | rate_limited | wrong_platform | unreachable | other.
-        HostError as ``find``."""
+        among its facts: not_found | denied | disk_full | rate_limited | wrong_platform | corrupt | registry_failed |
+        unreachable | other. HostError as ``find``.
+
+        ``progress`` is called at least about once a second, also when nothing moves; whatever it raises ends the pull.
+        A reference with a tag and a digest gets the tag, too. An image of another architecture than the engine's is
+        removed again.
+        """
+
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The layers of each local image by their diff ids, lowest first. HostError as ``find``."""
 
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """Create and start. A container that could be created but not started is removed again.
@@ -160,11 +178,15 @@ class Engines(Protocol):
 
 @dataclass(frozen=True)
 class PullProgress:
-    """One step of a pull: a phase (``download``, ``extract``), bytes done and in total (0 when unknown)."""
+    """One step of a pull: a phase (``download``, ``extract``), bytes done and in total (0 when unknown).
+
+    ``messages`` counts what the engine has said so far: the same number twice means silence.
+    """
 
     phase: str
     done: int
     total: int
+    messages: int = 0
 
 
 @dataclass(frozen=True)
@@ -363,7 +385,8 @@ def _go_on(_step: str) -> None:
 
 @dataclass(frozen=True)
 class Ports:
-    """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name."""
+    """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name;
+    without an ``inspection``, doctor makes do with what ``host`` knows."""
 
     clock: Clock
     profiles: Profiles
@@ -382,3 +405,4 @@ class Ports:
     remote: RemoteShell = field(default_factory=NoRemoteShell)
     memory: SystemMemory = field(default_factory=NoGuards)
     guards: Guards = field(default_factory=NoGuards)
+    inspection: Inspection | None = None

@@ -3,8 +3,8 @@
 
 usage: make-schemas.py [FOLDER]   (profiles/schemas when none is given)
 
-The schemas come from the classes that read the files. A file under cards, images, models, seats, rules, ladders or guard holds one row
-or a list of rows; a host file holds one host, a vllm file one table of options.
+The schemas come from the classes that read the files. A file under cards, checks, images, models, seats, rules, ladders
+or guard holds one row or a list of rows; a host file holds one host, a vllm file one table of options.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from aeonctl.core.base import Value  # noqa: E402
+from aeonctl.core.checks import CheckRow  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
 from aeonctl.core.guard import GuardRow  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
@@ -25,6 +26,7 @@ from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Rung, Seat  # noqa
 
 ROWS: dict[str, type[Value]] = {
     "cards": Card,
+    "checks": CheckRow,
     "images": ImageRow,
     "models": ModelRow,
     "seats": Seat,

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 import requests.adapters
 import urllib3
 import urllib3.connection
-from docker import APIClient
+from docker import APIClient, auth
 from docker.errors import DockerException
 from docker.tls import TLSConfig
+from docker.types import CancellableStream
 from docker.utils import version_lt
 from requests.exceptions import RequestException
 
@@ -32,7 +33,24 @@ _WORK_SECONDS = 120
 _SSH_BASE = "http://docker-through-ssh:80"
 
 
-def connect(endpoint: Endpoint, through: SshAdapter | None) -> APIClient:
+class Client(APIClient):
+    """The SDK's client, with a pull that another thread can end."""
+
+    def pull_stream(self, repository: str, tag: str, login: Mapping[str, str]) -> CancellableStream[Any]:
+        """The messages of a pull as they come; ``close`` on it makes the engine give the pull up. ``login`` is what the
+        engine shows the registry (empty for anyone)."""
+        response = self._post(  # type: ignore[attr-defined]
+            self._url("/images/create"),  # type: ignore[attr-defined]
+            params={"fromImage": repository, "tag": tag},
+            headers={"X-Registry-Auth": auth.encode_header(dict(login))},
+            stream=True,
+            timeout=None,
+        )
+        self._raise_for_status(response)  # type: ignore[attr-defined]
+        return CancellableStream(self._stream_helper(response, decode=True), response)  # type: ignore[attr-defined]
+
+
+def connect(endpoint: Endpoint, through: SshAdapter | None) -> Client:
     """A client that speaks the newest API that both sides know. Raises what the SDK raises."""
     try:
         first = _client(endpoint, through, OLDEST_API, _ANSWER_SECONDS)
@@ -46,10 +64,10 @@ def connect(endpoint: Endpoint, through: SshAdapter | None) -> APIClient:
         raise DockerException(message) from error
 
 
-def _client(endpoint: Endpoint, adapter: SshAdapter | None, version: str, timeout: int) -> APIClient:
+def _client(endpoint: Endpoint, adapter: SshAdapter | None, version: str, timeout: int) -> Client:
     if adapter is None:
-        return APIClient(endpoint.url, version=version, timeout=timeout, tls=_tls_config(endpoint.tls))
-    client = APIClient(_SSH_BASE, version=version, timeout=timeout)
+        return Client(endpoint.url, version=version, timeout=timeout, tls=_tls_config(endpoint.tls))
+    client = Client(_SSH_BASE, version=version, timeout=timeout)
     client.mount(_SSH_BASE, adapter)
     return client
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from aeonctl.adapters import docker_read
 from aeonctl.adapters.docker_endpoint import Endpoint, resolve
-from aeonctl.adapters.docker_pull import follow_pull, pull_failed
+from aeonctl.adapters.docker_pull import follow_pull, pull_failed, ticking
+from aeonctl.adapters.registry_http import docker_folder, engine_login
 from aeonctl.core.container import ContainerSpec, create_request
 from aeonctl.core.host import Docker
 from aeonctl.core.hostparse import docker_facts
@@ -25,13 +26,12 @@ from aeonctl.errors import EngineError, HostError
 from aeonctl.ports import EngineRecord, EngineStatus, Listed, LogStream, PullProgress
 
 if TYPE_CHECKING:
-    from docker import APIClient
-
-    from aeonctl.adapters.docker_client import SshAdapter
+    from aeonctl.adapters.docker_client import Client, SshAdapter
 
 _ONE_SHOT_SINCE = (1, 41)
 _NANOSECONDS = 1e9
 _POLICY_TRIES, _POLICY_PAUSE = 20, 0.05
+_NO_IMAGE = frozenset({"image_missing", "not_running"})
 
 
 class DockerEngines:
@@ -52,7 +52,7 @@ class DockerEngines:
         self._lock = threading.Lock()
         self._settled: Endpoint | None = None
         self._through: SshAdapter | None = None
-        self._client: APIClient | None = None
+        self._client: Client | None = None
 
     def describe(self) -> Docker:
         """See ``ports.Engines``."""
@@ -93,28 +93,64 @@ class DockerEngines:
             with self._door(f"look at the image {ref}") as client:
                 inspected = client.inspect_image(ref)  # type: ignore[no-untyped-call]
         except (HostError, EngineError) as error:
-            if error.code in {"image_missing", "not_running"}:
+            if error.code in _NO_IMAGE:
                 return None
             raise
         return docker_read.image_facts(ref, inspected)
 
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """See ``ports.Engines``."""
+        with self._door("list the images") as client:
+            idents = client.images(quiet=True)
+        found = (self._chain(ident) for ident in dict.fromkeys(idents))
+        return tuple(chain for chain in found if chain)
+
+    def _chain(self, ident: str) -> tuple[str, ...]:
+        try:
+            with self._door(f"look at the image {ident}") as client:
+                inspected = client.inspect_image(ident)  # type: ignore[no-untyped-call]
+        except (HostError, EngineError) as error:
+            if error.code in _NO_IMAGE:
+                return ()
+            raise
+        return tuple((inspected.get("RootFS") or {}).get("Layers") or ())
+
     def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
         """See ``ports.Engines``."""
+        from aeonctl.adapters.docker_errors import FOREIGN
+
         parts = parse_reference(ref)
         name = ref.partition("@")[0]
         if parts.tag is not None:
             name = name.removesuffix(f":{parts.tag}")
+        login = engine_login(docker_folder(self._environment, self._home), parts.registry)
         try:
             with self._door(f"pull {ref}") as client:
-                messages = client.pull(name, tag=parts.digest or parts.tag or "latest", stream=True, decode=True)
-                with closing(messages):
-                    follow_pull(ref, messages, progress)
+                messages = client.pull_stream(name, parts.digest or parts.tag or "latest", login)
+                with closing(ticking(messages, FOREIGN)) as ticks:
+                    follow_pull(ref, ticks, progress)
         except (HostError, EngineError) as error:
             if error.code in {"docker_unreachable", "docker_permission", "context_not_found"}:
                 raise
             raise pull_failed(ref, " ".join(error.causes) or error.message) from error
-        if self.image(ref) is None:
+        self._check_pulled(ref, name)
+        if parts.tag is not None and parts.digest is not None:
+            with self._door(f"tag {ref}") as client:
+                client.tag(f"{name}@{parts.digest}", name, parts.tag)
+
+    def _check_pulled(self, ref: str, name: str) -> None:
+        """An engine may end a pull early without a word, and takes a single manifest of any architecture."""
+        image = self.image(ref)
+        if image is None:
             raise pull_failed(ref, "the engine ended the pull early (unexpected EOF)")
+        with self._door("ask Docker for its architecture") as client:
+            arch = client.version().get("Arch")
+        if None in (arch, image.arch) or image.arch == arch:
+            return
+        with self._door(f"remove {ref}") as client:
+            client.remove_image(f"{name}@{parse_reference(ref).digest}" if "@" in ref else ref)
+        words = f"the image's platform linux/{image.arch} does not match the specified platform linux/{arch}"
+        raise pull_failed(ref, f"{words}; it was removed again")
 
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """See ``ports.Engines``."""
@@ -265,7 +301,7 @@ class DockerEngines:
         return self._settled
 
     @contextmanager
-    def _door(self, doing: str) -> Iterator[APIClient]:
+    def _door(self, doing: str) -> Iterator[Client]:
         """The one way to the engine: connects if need be, and translates whatever comes out."""
         from aeonctl.adapters import docker_client, docker_errors
 

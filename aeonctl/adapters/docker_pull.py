@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import queue
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
+from aeonctl.core.image import parse_reference
 from aeonctl.errors import DownloadError
 from aeonctl.ports import PullProgress
 
@@ -34,16 +38,40 @@ _REASONS = (
         "docker image ls, docker image rm IMAGE, docker system df",
     ),
     _Reason(
-        r"toomanyrequests|rate limit",
+        r"toomanyrequests|rate limit|HTTP 429",
         "rate_limited",
         "the registry limits how often this address may pull",
-        "docker login, or wait an hour",
+        "docker login REGISTRY, or wait an hour",
     ),
     _Reason(
-        r"denied|unauthorized|authentication required|no basic auth|pull access|forbidden",
+        r"unauthorized|authentication required|no basic auth|HTTP 401",
+        "denied",
+        "the registry wants a log-in, or does not take the stored one",
+        "docker logout REGISTRY, then docker login REGISTRY; for a public image the log-out alone may do",
+    ),
+    _Reason(
+        r"denied|pull access|forbidden|HTTP 403",
         "denied",
         "the registry denies access, or there is no such image (it does not say which)",
         "check the name; for a private image: docker login REGISTRY",
+    ),
+    _Reason(
+        r"unknown blob|blob unknown",
+        "corrupt",
+        "the registry lacks a part that the image's own manifest names",
+        "try again; if it stays so, the image must be pushed again by its maker",
+    ),
+    _Reason(
+        r"verification failed for digest|unexpected (?:commit )?digest|digest mismatch",
+        "corrupt",
+        "what the registry sent is not what its digest promises",
+        "try again; if it stays so, the registry or a proxy in between is broken, and its owner should know",
+    ),
+    _Reason(
+        r"unexpected HTTP status:? 5\d\d|unexpected status.*: 5\d\d|\b50[0234] (?:Internal|Bad|Service|Gateway)",
+        "registry_failed",
+        "the registry has trouble of its own",
+        "try again in some minutes: layers that came stay",
     ),
     _Reason(
         r"manifest unknown|manifest for .* not found|name unknown|not found|no such image",
@@ -53,9 +81,9 @@ _REASONS = (
     ),
     _Reason(
         r"i/o timeout|timeout|deadline exceeded|TLS handshake|no such host|connection refused|connection reset"
-        r"|network is unreachable|server misbehaving|unexpected EOF|\bEOF\b|dial tcp",
+        r"|network is unreachable|server misbehaving|unexpected EOF|\bEOF\b|dial tcp|byte range request",
         "unreachable",
-        "the registry did not answer the Docker engine",
+        "the Docker engine did not reach the registry, or the connection broke off",
         "check the network and the proxy of the Docker engine, then try again: layers that came stay",
     ),
 )
@@ -70,7 +98,7 @@ def pull_failed(ref: str, words: str) -> DownloadError:
                 "image_pull_failed",
                 f"could not pull {ref}",
                 cause=cause,
-                hint=reason.hint,
+                hint=reason.hint.replace("REGISTRY", parse_reference(ref).registry),
                 reason=reason.name,
                 image=ref,
             )
@@ -121,13 +149,70 @@ class PullTally:
         return self.download if phase == "download" else self.extract
 
 
-def follow_pull(ref: str, messages: Iterable[Mapping[str, Any]], progress: Callable[[PullProgress], None]) -> None:
-    """Read the stream to its end. DownloadError image_pull_failed when a message says so."""
-    tally = PullTally()
+class Closable(Iterator[Mapping[str, Any]], Protocol):
+    """A stream of messages that another thread can end."""
+
+    def close(self) -> None:
+        """Whoever waits for the next message gets the end."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """The stream is over, maybe by an error."""
+
+    error: BaseException | None
+
+
+def ticking(
+    stream: Closable, foreign: tuple[type[BaseException], ...], tick: float = 1.0
+) -> Generator[Mapping[str, Any] | None]:
+    """The messages as they come, and None after every ``tick`` seconds without one. Closing this closes the stream, so
+    that the engine gives the pull up. An error of a ``foreign`` kind is raised here."""
+    messages: queue.SimpleQueue[Mapping[str, Any] | _End] = queue.SimpleQueue()
+
+    def read() -> None:
+        error: BaseException | None = None
+        try:
+            for message in stream:
+                messages.put(message)
+        except foreign as raised:
+            error = raised
+        finally:
+            messages.put(_End(error))
+
+    threading.Thread(target=read, name="image pull", daemon=True).start()
+    try:
+        while True:
+            try:
+                message = messages.get(timeout=tick)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(message, _End):
+                if message.error is not None:
+                    raise message.error
+                return
+            yield message
+    finally:
+        with suppress(*foreign, AttributeError):  # it may have ended and be closed already
+            stream.close()
+
+
+def follow_pull(
+    ref: str, messages: Iterable[Mapping[str, Any] | None], progress: Callable[[PullProgress], None]
+) -> None:
+    """Read the stream to its end; None is a while without a message, at which the last step is told again.
+    DownloadError image_pull_failed when a message says so."""
+    tally, count, last = PullTally(), 0, PullProgress("download", 0, 0)
     for message in messages:
+        if message is None:
+            progress(replace(last, messages=count))
+            continue
+        count += 1
         if "error" in message or "errorDetail" in message:
             detail = message.get("errorDetail") or {}
             raise pull_failed(ref, str(detail.get("message") or message.get("error")))
         step = tally.add(message)
         if step is not None:
-            progress(step)
+            last = replace(step, messages=count)
+            progress(last)

@@ -10,7 +10,9 @@ from typing import Protocol
 
 from aeonctl.adapters.proc import ProcTree
 from aeonctl.adapters.tcp_ports import Published, TcpPorts, is_taken, nothing_published
-from aeonctl.core.host import Disk, Docker, DockerFlavor, Host, Memory, Port
+from aeonctl.adapters.within import Pending
+from aeonctl.core.host import Disk, Docker, DockerFlavor, Host, Memory, Platform, Port
+from aeonctl.core.hostdetails import HostDetails
 from aeonctl.core.hostparse import Arch, architecture, cpu_count, mount_of
 from aeonctl.ports import GpuProbe
 
@@ -22,12 +24,23 @@ class Describes(Protocol):
         """What answers. Raises nothing: silence is ``reachable=False`` with a problem."""
 
 
+class Details(Protocol):
+    """Something that knows more of the machine: adapters.details, for doctor."""
+
+    def gather(self, platform: Platform | None, docker: Callable[[], Docker], unknown: dict[str, str]) -> HostDetails:
+        """Every detail; why a part is not known is added to ``unknown``. Raises nothing."""
+
+    def private_words(self) -> tuple[str, ...]:
+        """What names this machine and its user. Raises nothing."""
+
+
 class LocalHost:
-    """A HostProbe of the machine below ``root``.
+    """A HostProbe of the machine below ``root``; with ``details``, an Inspection of it.
 
     ``gpus`` asks NVML and ``docker`` the Docker engine; ``published`` names the containers that publish ports *here*
     (leave it out for an engine elsewhere). ``disks`` maps a role to the folder whose file system matters; a folder
     need not exist yet. ``machine`` is the kernel's name of the CPU architecture; ``taken`` tries to bind a port.
+    ``docker_seconds`` limits how long Docker may think about describing itself.
     """
 
     def __init__(
@@ -40,17 +53,28 @@ class LocalHost:
         root: Path = Path("/"),
         machine: str | None = None,
         taken: Callable[[int], bool | None] = is_taken,
+        details: Details | None = None,
+        docker_seconds: float | None = None,
     ) -> None:
         self._gpus = gpus
         self._docker = docker
         self._disks = disks or {}
         self._tree = ProcTree(root)
         self._machine = machine or os.uname().machine
-        self._ports = TcpPorts(self._tree, published=published, taken=taken)
+        self._details = details
+        self._docker_seconds = docker_seconds
+        self._answers = True
+        self._ports = TcpPorts(
+            self._tree, published=lambda: published() if self._answers else nothing_published(), taken=taken
+        )
 
     def port_owner(self, port: int) -> str | None:
         """Who has a TCP port of this machine, in words (``process python3 (pid 12)``); None when nobody has."""
         return self._ports.owner(port)
+
+    def private_words(self) -> tuple[str, ...]:
+        """See ports.Inspection."""
+        return () if self._details is None else self._details.private_words()
 
     def probe(self, *, ports: Iterable[int] = ()) -> Host:
         """The host. Every port in use is listed; those of ``ports`` are also tried. Raises nothing.
@@ -71,10 +95,13 @@ class LocalHost:
         kernel = (self._tree.text("proc/sys/kernel/osrelease") or "").strip() or None
         if kernel is None:
             unknown["kernel"] = "/proc/sys/kernel/osrelease cannot be read"
+        answer = self._docker_answer()
+        details = HostDetails() if self._details is None else self._details.gather(platform, answer, unknown)
+        docker, docker_disk = self._docker_here(answer(), kernel, unknown)
+        self._answers = docker.reachable is not False
         in_use = self._ports.in_use(ports)
         if in_use is None:
             unknown["ports"] = "/proc/net/tcp cannot be read"
-        docker, docker_disk = self._docker_here(kernel, unknown)
         own = (self._disk(role, path, unknown) for role, path in self._disks.items())
         return Host(
             platform=platform,
@@ -85,7 +112,8 @@ class LocalHost:
             docker=docker,
             disks=(*own, *docker_disk),
             ports=None if in_use is None else _ports(in_use),
-            unknown=unknown,
+            details=details,
+            unknown=dict(unknown),
         )
 
     def _arch(self, unknown: dict[str, str]) -> Arch | None:
@@ -109,15 +137,29 @@ class LocalHost:
         unknown |= {f"memory.{name}": "/proc/meminfo has no such line" for name in missing}
         return memory
 
-    def _docker_here(self, kernel: str | None, unknown: dict[str, str]) -> tuple[Docker, tuple[Disk, ...]]:
-        """Docker as it describes itself, with the disk that its images are on when that is one of this machine."""
-        docker = self._docker.describe()
+    def _docker_answer(self) -> Callable[[], Docker]:
+        """Docker's description of itself, asked for at once; a silent engine is one that does not answer."""
+        seconds = self._docker_seconds
+        if seconds is None:
+            docker = self._docker.describe()
+            return lambda: docker
+        pending = Pending(self._docker.describe)
+        silence = Docker(reachable=False, problem="failed", detail=f"no answer within {seconds:g} s")
+        return lambda: pending.result(seconds) or silence
+
+    def _docker_here(
+        self, docker: Docker, kernel: str | None, unknown: dict[str, str]
+    ) -> tuple[Docker, tuple[Disk, ...]]:
+        """Docker as it describes itself, with the disks that it uses when those are of this machine."""
         reason = _not_on_this_disk(docker, kernel)
         if reason is not None or docker.image_root is None:
             unknown["docker.image_root_free_bytes"] = reason or "Docker does not tell where its images are"
             return docker, ()
         disk = self._disk("docker", Path(docker.image_root), unknown)
-        return docker.model_copy(update={"image_root_free_bytes": disk.free_bytes}), (disk,)
+        disks: tuple[Disk, ...] = (disk,)
+        if docker.data_root is not None and not docker.image_root.startswith(docker.data_root):
+            disks += (self._disk("docker-data", Path(docker.data_root), unknown),)
+        return docker.model_copy(update={"image_root_free_bytes": disk.free_bytes}), disks
 
     def _disk(self, role: str, path: Path, unknown: dict[str, str]) -> Disk:
         """The file system that ``path`` is on, or will be on once it is made."""

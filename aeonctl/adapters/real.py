@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aeonctl.adapters.clock import SystemClock
 from aeonctl.adapters.crash import crash_points
+from aeonctl.adapters.details import LocalDetails
 from aeonctl.adapters.docker_engine import DockerEngines
 from aeonctl.adapters.guards import GuardProcesses
 from aeonctl.adapters.host import LocalHost
@@ -23,6 +24,10 @@ from aeonctl.adapters.rehearsal_hub import RehearsalHub
 from aeonctl.adapters.ssh import SshShell
 from aeonctl.errors import AeonError
 from aeonctl.ports import EngineStatus, Ports
+
+_INSPECTION_DOCKER_SECONDS = 2.5
+_INSPECTION_NVML_SECONDS = 4.0
+"""Doctor answers within five seconds, also where Docker or the driver hangs."""
 
 
 def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Ports:
@@ -42,11 +47,15 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         running = (engine for engine in engines if engine.status is EngineStatus.RUNNING)
         return {port: engine.name for engine in running for port in engine.published}
 
-    host = LocalHost(
-        gpus=NvmlProcess(),
+    hub = hub_folder(environment, home)
+    host = LocalHost(gpus=NvmlProcess(), docker=docker, published=published, disks={"hub-cache": hub})
+    inspection = LocalHost(
+        gpus=NvmlProcess(time_limit=_INSPECTION_NVML_SECONDS),
         docker=docker,
         published=published,
-        disks={"hub-cache": hub_folder(environment, home)},
+        disks={"hub-cache": hub},
+        details=LocalDetails(environment, home=home, hub=hub, state=state, engines=docker),
+        docker_seconds=_INSPECTION_DOCKER_SECONDS,
     )
     return Ports(
         clock=clock,
@@ -65,6 +74,7 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         remote=SshShell(environment),
         memory=SystemMemory(),
         guards=GuardProcesses(docker_host, environment, home),
+        inspection=inspection,
     )
 
 

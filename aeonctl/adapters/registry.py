@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from aeonctl.adapters.registry_http import Body, RegistryHttp, docker_login
-from aeonctl.core.image import FactsFrom, ImageConfig, ImageFacts, facts_from_config, is_digest, parse_reference
+from aeonctl.adapters.registry_http import Body, RegistryHttp, docker_folder, docker_login
+from aeonctl.core.image import FactsFrom, ImageConfig, ImageFacts, Layer, facts_from_config, is_digest, parse_reference
 from aeonctl.errors import DownloadError
 
 _INDEXES = (
@@ -31,8 +31,7 @@ class OciRegistry:
         """``timeout`` is in seconds, for connecting and between two pieces of an answer."""
         self.bytes_moved = 0
         self._timeout = timeout
-        folder = environment.get("DOCKER_CONFIG")
-        self._docker = Path(folder) if folder else (home or Path(environment.get("HOME") or Path.home())) / ".docker"
+        self._docker = docker_folder(environment, home or Path(environment.get("HOME") or Path.home()))
 
     def image(self, ref: str, arch: str | None) -> ImageFacts:
         """What the registry says of ``ref`` for ``linux/arch``.
@@ -45,15 +44,18 @@ class OciRegistry:
         reference = parse_reference(ref)
         http = RegistryHttp(reference, lambda: docker_login(self._docker, reference.registry), self._timeout)
         try:
-            wanted = reference.digest or reference.tag or "latest"
-            top = http.document(f"manifests/{wanted}", accept=_ACCEPT, digest=reference.digest)
-            if _is_index(top):
-                return self._from_index(http, ref, top, arch)
-            config = _config(http, top)
-            platforms = (f"{config.os or 'linux'}/{config.architecture}",) if config.architecture else None
-            return _facts(ref, config, top, top.digest, platforms=platforms)
+            facts = self._ask(http, ref, reference.digest, reference.tag, arch)
         finally:
             self.bytes_moved += http.bytes_moved
+        return facts.model_copy(update={"bytes_moved": http.bytes_moved})
+
+    def _ask(self, http: RegistryHttp, ref: str, digest: str | None, tag: str | None, arch: str | None) -> ImageFacts:
+        top = http.document(f"manifests/{digest or tag or 'latest'}", accept=_ACCEPT, digest=digest)
+        if _is_index(top):
+            return self._from_index(http, ref, top, arch)
+        config = _config(http, top)
+        platforms = (f"{config.os or 'linux'}/{config.architecture}",) if config.architecture else None
+        return _facts(ref, config, top, top.digest, platforms=platforms)
 
     @staticmethod
     def _from_index(http: RegistryHttp, ref: str, index: Body, arch: str | None) -> ImageFacts:
@@ -106,12 +108,15 @@ def image_config(data: Mapping[str, Any], origin: str) -> ImageConfig:
     """A config blob's JSON as our own value; what is not there or null is left out. DownloadError registry_failed."""
     inner = data.get("config")
     inner = inner if isinstance(inner, dict) else {}
+    rootfs = data.get("rootfs")
+    rootfs = rootfs if isinstance(rootfs, dict) else {}
     found = {
         "architecture": data.get("architecture"),
         "os": data.get("os"),
         "env": inner.get("Env"),
         "labels": inner.get("Labels"),
         "entrypoint": inner.get("Entrypoint"),
+        "diff_ids": rootfs.get("diff_ids"),
     }
     try:
         return ImageConfig.model_validate(
@@ -124,15 +129,19 @@ def image_config(data: Mapping[str, Any], origin: str) -> ImageConfig:
 def _facts(
     ref: str, config: ImageConfig, manifest: Body, digest: str, *, platforms: tuple[str, ...] | None
 ) -> ImageFacts:
-    layers = _records(manifest.data.get("layers"))
-    sizes = [size for layer in layers if isinstance(size := layer.get("size"), int) and size >= 0]
+    listed = _records(manifest.data.get("layers"))
+    sizes = [size for layer in listed if isinstance(size := layer.get("size"), int) and size >= 0]
+    all_known = bool(listed) and len(sizes) == len(listed)
+    inside = config.diff_ids if len(config.diff_ids) == len(sizes) else (None,) * len(sizes)
     return facts_from_config(
         ref,
         config,
         FactsFrom.REGISTRY,
         digest=digest,
         platforms=platforms,
-        compressed_bytes=sum(sizes) if layers and len(sizes) == len(layers) else None,
+        platform_digest=manifest.digest,
+        compressed_bytes=sum(sizes) if all_known else None,
+        layers=tuple(Layer(diff_id=one, size=size) for one, size in zip(inside, sizes, strict=True) if all_known),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,6 +47,7 @@ class RegistryHttp:
         self._login = login
         self._timeout = timeout
         self._authorization: str | None = None
+        self._logged_in = False
         self._name = f"{reference.registry}/{reference.repository}"
         host = _DOCKER_HUB if reference.registry == "docker.io" else reference.registry
         scheme = "http" if reference.is_loopback else "https"
@@ -74,7 +76,9 @@ class RegistryHttp:
         if response.status_code != 401:
             return response, content
         challenge = response.headers.get("WWW-Authenticate", "")
-        logins = [login for login in (self._login(), None) if login is not None or _is_bearer(challenge)]
+        stored = self._login()
+        self._logged_in = stored is not None
+        logins = [login for login in (stored, None) if login is not None or _is_bearer(challenge)]
         for login in logins:
             self._authorization = self._authorize(session, challenge, login)
             if self._authorization is not None:
@@ -183,13 +187,7 @@ class RegistryHttp:
                 registry=self._reference.registry,
             )
         if status in (401, 403):
-            raise DownloadError(
-                "image_denied",
-                f"the registry does not let us read {self._name}",
-                cause=f"it answered {status}; for an image that does not exist many registries answer the same",
-                hint=f"check the name, then: docker login {self._reference.registry}",
-                registry=self._reference.registry,
-            )
+            raise self._denied(status)
         if status == 429:
             wait = response.headers.get("Retry-After")
             raise DownloadError(
@@ -199,13 +197,46 @@ class RegistryHttp:
                 hint=f"wait, or raise the limit with: docker login {self._reference.registry}",
                 registry=self._reference.registry,
             )
+        if status >= 500:
+            raise DownloadError(
+                "registry_failed",
+                f"{self._reference.registry} has trouble of its own",
+                cause=f"{response.url.partition('?')[0]} answered {status}",
+                hint="try again in some minutes; nothing was pulled, and nothing here is at fault",
+                registry=self._reference.registry,
+            )
         raise self._failed(f"{self._base}/{path} answered {status}")
 
+    def _denied(self, status: int) -> DownloadError:
+        """401: nobody, or not known to the registry. 403: known, and not allowed."""
+        registry = self._reference.registry
+        if status == 403:
+            message = f"the registry knows who asks, and does not let them read {self._name}"
+            hint = f"ask its owner for access, or log in as somebody else: docker login {registry}"
+        elif self._logged_in:
+            message = f"the registry does not take the stored log-in, and without one {self._name} is not readable"
+            hint = f"check the name; then docker logout {registry}, and docker login {registry}"
+        else:
+            message = f"the registry does not let everybody read {self._name}"
+            hint = f"check the name, then: docker login {registry}"
+        return DownloadError(
+            "image_denied",
+            message,
+            cause=f"it answered {status}; for an image that does not exist many registries answer the same",
+            hint=hint,
+            registry=registry,
+            status=status,
+        )
+
     def _unreachable(self, error: Exception) -> DownloadError:
+        reason = _reason(error)
+        slow = "timed out" in reason
         return DownloadError(
             "registry_unreachable",
-            f"nothing answers at {self._reference.registry}",
-            cause=_reason(error),
+            f"{self._reference.registry} does not answer in time"
+            if slow
+            else f"nothing answers at {self._reference.registry}",
+            cause=f"no byte came for {self._timeout:g} s" if slow else reason,
             hint="check the network and HTTPS_PROXY; with an image that is here already, add --offline",
             registry=self._reference.registry,
         )
@@ -235,8 +266,24 @@ def _reason(error: BaseException) -> str:
             else next((value for value in inner.args if isinstance(value, BaseException)), None)
         )
         if following is None:
-            return str(inner).rpartition(">: ")[2] or type(inner).__name__
+            return re.sub(r"^.*?(?:>|\)): ", "", str(inner)) or type(inner).__name__
         inner = following
+
+
+def docker_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """Where Docker's client keeps its configuration: ``$DOCKER_CONFIG``, by default ``~/.docker``."""
+    named = environment.get("DOCKER_CONFIG")
+    return Path(named) if named else home / ".docker"
+
+
+def engine_login(folder: Path, registry: str) -> dict[str, str]:
+    """``docker_login`` as an engine takes it with a pull; empty for anyone."""
+    login = docker_login(folder, registry)
+    if login is None:
+        return {}
+    if login.identity_token:
+        return {"identitytoken": login.identity_token}
+    return {"username": login.username, "password": login.password}
 
 
 def docker_login(folder: Path, registry: str) -> Credentials | None:

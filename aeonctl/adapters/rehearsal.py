@@ -115,6 +115,10 @@ class Rehearsal:
     def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
         """Nothing to fetch."""
 
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """A rehearsal has no images."""
+        return ()
+
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """See ``ports.Engines``. Restart policies are kept and shown; nothing restarts a rehearsal."""
         if _NAME.fullmatch(spec.name) is None:

@@ -1,13 +1,27 @@
 """Every command, by importing the modules that define them; each is light until it runs."""
 
-from aeonctl.cli import commands_fetch, commands_guard, commands_know, commands_run
+from aeonctl.cli import commands_fetch, commands_guard, commands_know, commands_lock, commands_run
 from aeonctl.cli.app import app
 
-__all__ = ["ORDER", "app", "commands_fetch", "commands_guard", "commands_know", "commands_run"]
+__all__ = ["ORDER", "app", "commands_fetch", "commands_guard", "commands_know", "commands_lock", "commands_run"]
 
 ORDER = (
-    *("doctor", "seats", "show", "pull-model", "pull-image", "plan", "up", "status", "logs", "down"),
-    *("promote", "demote", "guard", "rescue"),
+    "doctor",
+    "seats",
+    "show",
+    "pull-model",
+    "pull-image",
+    "plan",
+    "up",
+    "status",
+    "logs",
+    "down",
+    "lock",
+    "rollback",
+    "promote",
+    "demote",
+    "guard",
+    "rescue",
 )
 """The order in the help: what a new user types first stands first."""
 

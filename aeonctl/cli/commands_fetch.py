@@ -32,10 +32,12 @@ def pull_image(
     context: typer.Context,
     ref: Annotated[str | None, typer.Argument(metavar="[REF]", show_default=False)] = None,
     seat: opt.MaybeSeat = None,
+    timeout: opt.PullTimeout = None,
 ) -> Outcome:
     """Judge an image against this host, then pull it, pinned by its digest."""
     from aeonctl.cli import views_fetch
-    from aeonctl.workflows.pull import pull_image as run
+    from aeonctl.workflows.image_pull import pull_image as run
 
     session = session_of(context)
-    return views_fetch.image(run(ref, seat, session.invocation.as_host, session.ports, session.report), session)
+    pulled = run(ref, seat, session.invocation.as_host, session.ports, session.report, timeout)
+    return views_fetch.image(pulled, session)

@@ -17,14 +17,16 @@ def doctor(
     context: typer.Context,
     seat: opt.MaybeSeat = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write this host to a file for --as.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Print a text for a bug report, without names.")] = False,
+    gpu_test: Annotated[bool, typer.Option("--gpu-test", help="Try a GPU in a container (pulls nothing).")] = False,
 ) -> Outcome:
-    """What this machine is, and which seats it can serve; exit 4 when a check fails."""
+    """Every check of this machine, to the end, and which seats it can serve; exit 4 when a check fails."""
     from aeonctl.cli import views_know
     from aeonctl.workflows.doctor import doctor as run
 
     session = session_of(context)
-    found = run(seat, session.invocation.as_host, session.ports)
-    return views_know.diagnosis(found, save, session)
+    found = run(seat, session.invocation.as_host, session.ports, try_gpu=gpu_test)
+    return views_know.diagnosis(found, save, session, as_report=report)
 
 
 @app.command("seats", epilog=EVERYWHERE)

@@ -27,6 +27,8 @@ def up(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    check: opt.Check = False,
+    frozen: opt.Frozen = False,
     timeout: opt.Timeout = None,
     detach: opt.Detach = False,
     replace: opt.Replace = False,
@@ -67,6 +69,9 @@ def plan(
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
     guard: opt.Guard = None,
+    check: opt.Check = False,
+    frozen: opt.Frozen = False,
+    form: opt.Format = opt.PlanFormat.DOCKER,
     explain: Annotated[bool, typer.Option("--explain", help="Say why, and from where, for every value.")] = False,
 ) -> Outcome:
     """Print the docker run that starts the same container as up would; nothing is started or fetched."""

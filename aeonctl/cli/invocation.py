@@ -26,6 +26,7 @@ class Invocation:
     json: bool = False
     verbose: bool = False
     as_host: str | None = None
+    as_given: bool = False
     docker_host: str | None = None
     missing_value: str | None = None
 
@@ -37,7 +38,7 @@ class Invocation:
 
 def read_invocation(argv: Sequence[str], environment: Mapping[str, str]) -> Invocation:
     """Split a command line. ``AEONCTL_AS`` stands in for ``--as``; ``missing_value`` is an option without its value."""
-    found: dict[str, object] = {"as_host": environment.get("AEONCTL_AS") or None}
+    found: dict[str, object] = {"as_host": environment.get("AEONCTL_AS") or None, "as_given": False}
     words: list[str] = []
     rest = list(argv)
     while rest:
@@ -49,9 +50,9 @@ def read_invocation(argv: Sequence[str], environment: Mapping[str, str]) -> Invo
         if word in _FLAGS:
             found[_FLAGS[word]] = True
         elif name in _VALUES and sign:
-            found[_VALUES[name]] = value
+            found |= {_VALUES[name]: value, "as_given": found["as_given"] or name == "--as"}
         elif word in _VALUES and rest:
-            found[_VALUES[word]] = rest.pop(0)
+            found |= {_VALUES[word]: rest.pop(0), "as_given": found["as_given"] or word == "--as"}
         elif word in _VALUES:
             found["missing_value"] = word
         else:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+
+class PlanFormat(StrEnum):
+    """The forms in which a plan can be printed."""
+
+    DOCKER = "docker"
+
 
 Seat = Annotated[str, typer.Option("--seat", help="A seat: quality, speed … for the card present, or CARD/NAME.")]
 MaybeSeat = Annotated[str | None, typer.Option("--seat", help="A seat, by name or as CARD/NAME.")]
@@ -29,8 +37,14 @@ Rehearse = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never open a connection to another machine.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", min=1, help="Seconds for the whole boot; default: none.")]
+PullTimeout = Annotated[
+    float | None, typer.Option("--timeout", min=1, help="Seconds without a byte until a pull is given up; default 600.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Ask the registry about the seat's image, too.")]
+Frozen = Annotated[bool, typer.Option("--frozen", help="Exactly the image and the models of the seat's lock.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return as soon as the container has started.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Stop and replace an engine of ours with the same name.")]
+Format = Annotated[PlanFormat, typer.Option("--format", help="The form of the printed command.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on until the engine ends.")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Only the last lines.")]

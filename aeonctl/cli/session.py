@@ -53,7 +53,7 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
     from aeonctl.workflows.ask import Asked
 
     rehearse = params.get("rehearse")
-    if rehearse and session.invocation.as_host:
+    if rehearse and session.invocation.as_given:
         raise UsageError(
             "rehearse_and_as", "--rehearse names the host already", cause="--as was given too", hint="leave --as out"
         )
@@ -81,7 +81,15 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
     )
     session.output.rehearsal = bool(rehearse)
     as_host = rehearse or session.invocation.as_host
-    return Asked(request, as_host, bool(params.get("offline")), secrets, must_know_image)
+    return Asked(
+        request,
+        as_host,
+        offline=bool(params.get("offline")),
+        secrets=secrets,
+        must_know_image=must_know_image,
+        check_image=bool(params.get("check")),
+        frozen=bool(params.get("frozen")),
+    )
 
 
 def read_env(word: str) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aeonctl.cli.session import Outcome, Session
+from aeonctl.core.image import pinned
 from aeonctl.core.units import human_bytes
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def models(pulled: list[Pulled], dry_run: bool, session: Session) -> Outcome:
 def image(facts: ImageFacts, session: Session) -> Outcome:
     """An image that is here."""
     size = f" ({human_bytes(facts.unpacked_bytes)})" if facts.unpacked_bytes else ""
-    session.output.note(f"{facts.ref} is here{size}")
-    session.output.data(f"{facts.ref}\n")
-    return Outcome({"image": facts.model_dump(mode="json")})
+    name = pinned(facts.ref, facts.digest)
+    session.output.note(f"{name} is here{size}")
+    session.output.data(f"{name}\n")
+    platform = f"linux/{facts.arch}" if facts.arch else None
+    return Outcome({"image": {**facts.model_dump(mode="json", exclude={"layers"}), "platform": platform}})

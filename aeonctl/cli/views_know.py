@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aeonctl.cli.output import Output
 from aeonctl.cli.progress import short_value
 from aeonctl.cli.session import Outcome, Session
-from aeonctl.core.checks import Status
+from aeonctl.core.checks import Check, Status
 
 if TYPE_CHECKING:
     from aeonctl.core.host import Host
@@ -17,22 +19,38 @@ if TYPE_CHECKING:
 _MARKS = {Status.PASS: ("ok", "good"), Status.WARN: ("warn", "warning"), Status.FAIL: ("FAIL", "error")}
 
 
-def diagnosis(found: Diagnosis, save: Path | None, session: Session) -> Outcome:
-    """Every check with its remedy, then the seats."""
+def diagnosis(found: Diagnosis, save: Path | None, session: Session, *, as_report: bool) -> Outcome:
+    """Every check with its remedy, then the seats; or the text for a bug report."""
     output = session.output
-    for check in found.checks:
-        mark, kind = _MARKS.get(check.status, ("skip", "faint"))
-        output.data(f"{output.style(f'{mark:>4}', kind)}  {check.id:<12} {check.summary}\n")
-        if check.detail:
-            output.data(f"{'':19}{check.detail}\n")
-        if check.remedy and check.status is not Status.PASS:
-            output.data(f"{'':19}-> {check.remedy}\n")
-    if not output.as_json:
-        _say_seats(found.seats, session)
+    if as_report:
+        output.data(found.report)
+    else:
+        output.data(checks_text(found.checks, output))
+        if not output.as_json and found.seats:
+            _say_seats(found.seats, session)
     if save is not None:
         session.ports.profiles.save_host(found.host, save)
         output.note(f"this host is written to {save}; use it with --as {save}")
-    return Outcome(found.as_json(), found.error())
+    data = found.as_json() | ({"report": found.report} if as_report else {})
+    return Outcome(data, found.error())
+
+
+def checks_text(checks: list[Check], output: Output) -> str:
+    """One line per check, what failed with its way out; what nobody could tell is named in one line unless -v."""
+    lines: list[str] = []
+    silent = [] if output.verbose else [check for check in checks if check.status is Status.SKIP and not check.remedy]
+    for check in (check for check in checks if check not in silent):
+        mark, kind = _MARKS.get(check.status, ("skip", "faint"))
+        lines.append(f"{output.style(f'{mark:>4}', kind)}  {check.id:<16} {check.summary}")
+        if check.detail:
+            lines.append(f"{'':23}{check.detail}")
+        if check.remedy and check.status is not Status.PASS:
+            lines.append(f"{'':23}-> {check.remedy}")
+    untold = [check.id for check in silent if check.applies]
+    if untold:
+        words = f"skip  could not be told here (-v says why): {', '.join(untold)}"
+        lines += textwrap.wrap(words, 110, subsequent_indent=" " * 6, break_on_hyphens=False)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def seats(host: Host, views: list[SeatView], session: Session) -> Outcome:

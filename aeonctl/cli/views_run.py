@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aeonctl.cli.progress import say_plan
 from aeonctl.cli.session import Outcome, Session
+from aeonctl.core.images import facts_line
 from aeonctl.core.plan import Plan
 from aeonctl.core.render import render_docker_run
 from aeonctl.core.units import human_seconds
@@ -33,6 +34,7 @@ def planned(asked: Asked, session: Session, *, explain: bool = False) -> Outcome
     if not session.output.as_json:
         if made.rehearsal:
             session.output.note(REHEARSAL)
+        session.output.note(f"image {made.image_ref}: {facts_line(made.image)}")
         say_plan(made, session.output, explain=explain)
         if refused is None:
             session.output.data(text)

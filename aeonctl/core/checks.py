@@ -1,13 +1,20 @@
-"""What the host's facts mean for serving a model: one check each, with a way out."""
+"""What the host's facts mean for serving a model: one check each, with a way out.
+
+What a check says, how bad it is and what to type are rows (``profiles/checks``); a pure function decides which of the
+row's situations a host is in. Nothing stops at the first failure, and an unknown is neither a pass nor a failure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
 
-from aeonctl.core.base import Value
-from aeonctl.core.host import DockerFlavor, Host, MemoryKind, Platform, vram_gib
-from aeonctl.core.select import driver_error
-from aeonctl.core.units import GIB, human_bytes
+from pydantic import Field
+
+from aeonctl.core.base import Row, Value, invalid
+
+CheckId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
 class Status(StrEnum):
@@ -20,154 +27,90 @@ class Status(StrEnum):
 
 
 class Check(Value):
-    """One answer of ``doctor``: an id, how it came out, one sentence, and what to do about it."""
+    """One answer of ``doctor``: an id, how it came out, one sentence, and what to do about it.
+
+    ``applies`` is false for a check that has nothing to say about this kind of machine.
+    """
 
     id: str
     status: Status
     summary: str
     detail: str | None = None
     remedy: str | None = None
+    applies: Annotated[bool, Field(exclude=True)] = True
 
 
-def host_checks(host: Host) -> list[Check]:
-    """Every check that one host's facts allow; none stops the others, and an unknown is neither pass nor fail."""
-    return [
-        _platform(host),
-        _driver(host),
-        *(_gpu(host)),
-        _memory(host),
-        _docker(host),
-        _docker_gpu(host),
-        _docker_disk(host),
-        _hub_disk(host),
-    ]
+class Situation(Value):
+    """One way in which a check can come out; ``says`` and ``remedy`` name facts in braces."""
+
+    status: Status
+    says: str
+    remedy: str | None = None
 
 
-def _platform(host: Host) -> Check:
-    if host.platform is None or host.arch is None:
-        return Check(id="platform", status=Status.SKIP, summary="the platform could not be told")
-    words = {Platform.LINUX: "Linux", Platform.WSL2: "Linux inside Windows (WSL2)"}[host.platform]
-    return Check(id="platform", status=Status.PASS, summary=f"{words}, {host.arch}", detail=host.kernel)
+class CheckRow(Row):
+    """What one check of ``doctor`` knows. ``table`` holds knowledge by key (an Xid's meaning, a kernel's fault)."""
+
+    id: CheckId
+    title: str
+    situations: dict[CheckId, Situation]
+    table: dict[str, str] = Field(default_factory=dict)
 
 
-def _driver(host: Host) -> Check:
-    driver = host.driver
-    if driver.problem is not None:
-        error = driver_error(host)
-        no_gpu_here = driver.problem == "library_missing" and not host.unknown.get("gpus")
-        status = Status.WARN if no_gpu_here or host.gpus == () else Status.FAIL
-        return Check(id="driver", status=status, summary=error.message, detail=driver.detail, remedy=error.hint)
-    if driver.version is None:
-        return Check(id="driver", status=Status.SKIP, summary="no NVIDIA driver was seen")
-    whose = "the Windows driver" if host.platform is Platform.WSL2 else "driver"
-    cuda = f", CUDA {driver.cuda}" if driver.cuda else ", CUDA version unknown"
-    return Check(id="driver", status=Status.PASS, summary=f"{whose} {driver.version}{cuda}")
+NOT_HERE = "not-here"
+"""The situation of a check that is about another kind of machine."""
+
+UNKNOWN = "unknown"
+"""The situation in which the facts that decide are not known."""
 
 
-def _gpu(host: Host) -> list[Check]:
-    if host.gpus is None:
-        return [Check(id="gpu", status=Status.SKIP, summary="GPUs could not be seen", detail=host.unknown.get("gpus"))]
-    if not host.gpus:
-        remedy = "without a GPU: aeonctl up --seat cpu/try, or aeonctl up --seat quality --rehearse rtx-5090"
-        return [Check(id="gpu", status=Status.WARN, summary="this machine has no NVIDIA GPU", remedy=remedy)]
-    checks = []
-    for gpu in host.gpus:
-        size = vram_gib(gpu, host.memory)
-        kind = "memory shared with the system" if gpu.memory is MemoryKind.UNIFIED else "of its own memory"
-        memory = f"{size:.1f} GiB {kind}" if size is not None else "memory unknown"
-        words = f"GPU {gpu.index}: {gpu.name or 'unnamed'}, sm {gpu.sm or 'unknown'}, {memory}"
-        users = [f"{p.name or 'process'} ({p.pid})" for p in gpu.processes or ()]
-        status = Status.WARN if users or gpu.mig else Status.PASS
-        detail = f"in use by {', '.join(users)}" if users else "MIG is on" if gpu.mig else None
-        checks.append(Check(id=f"gpu-{gpu.index}", status=status, summary=words, detail=detail))
-    return checks
+class Finding(NamedTuple):
+    """What a check's function decided: the row, its situation, and the facts that the words speak of.
+
+    ``part`` tells several findings of one check apart (GPU 0, GPU 1).
+    """
+
+    check: str
+    situation: str
+    facts: Mapping[str, Any] = {}
+    detail: str | None = None
+    part: str | None = None
 
 
-def _memory(host: Host) -> Check:
-    total, available = host.memory.total_bytes, host.memory.available_bytes
-    if total is None or available is None:
-        return Check(id="memory", status=Status.SKIP, summary="the system's memory could not be read")
-    words = f"{available / GIB:.1f} of {total / GIB:.1f} GiB available"
-    if host.platform is Platform.WSL2 and total < 24 * GIB:
+def not_here(check: str) -> Finding:
+    """The check is about another kind of machine."""
+    return Finding(check, NOT_HERE)
+
+
+def unknown(check: str, why: str | None = None) -> Finding:
+    """Nobody could tell."""
+    return Finding(check, UNKNOWN, {}, why)
+
+
+def check_of(finding: Finding, rows: Mapping[str, CheckRow]) -> Check:
+    """A finding in its row's words; ConfigurationError profile_invalid when the row has none for it."""
+    row = rows.get(finding.check)
+    ident = finding.check if finding.part is None else f"{finding.check}-{finding.part}"
+    if finding.situation in (NOT_HERE, UNKNOWN) and row is not None and finding.situation not in row.situations:
+        words = "does not apply to this machine" if finding.situation == NOT_HERE else "could not be told here"
         return Check(
-            id="memory",
-            status=Status.WARN,
-            summary=f"{words}: little for loading a large model inside WSL2",
-            remedy="in %UserProfile%\\.wslconfig under [wsl2] write memory=24GB or more, then wsl --shutdown",
+            id=ident,
+            status=Status.SKIP,
+            summary=f"{row.title}: {words}",
+            detail=finding.detail,
+            applies=finding.situation != NOT_HERE,
         )
-    return Check(id="memory", status=Status.PASS, summary=words)
+    situation = row.situations.get(finding.situation) if row is not None else None
+    if situation is None:
+        raise invalid(f"check {finding.check}", [f"situations.{finding.situation}: it is not there"])
+    try:
+        says = situation.says.format_map(finding.facts)
+        remedy = situation.remedy.format_map(finding.facts) if situation.remedy else None
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        raise invalid(f"check {finding.check}", [f"situations.{finding.situation}: {error!r} in braces"]) from error
+    return Check(id=ident, status=situation.status, summary=says, detail=finding.detail, remedy=remedy)
 
 
-_DOCKER_REMEDY = {
-    "not_running": "start it: sudo systemctl start docker (without systemd: sudo service docker start)",
-    "permission": "sudo usermod -aG docker $USER, then log out and in again",
-    "no_socket": "install Docker; under WSL2 with Docker Desktop, switch on the integration for this distribution",
-    "context_not_found": "docker context ls lists the contexts; docker context use default goes back",
-}
-
-
-def _docker(host: Host) -> Check:
-    docker = host.docker
-    if docker.reachable is None:
-        return Check(id="docker", status=Status.SKIP, summary="nobody asked Docker")
-    if not docker.reachable:
-        remedy = _DOCKER_REMEDY.get(docker.problem or "", "docker version shows what is wrong")
-        return Check(
-            id="docker", status=Status.FAIL, summary="Docker does not answer", detail=docker.detail, remedy=remedy
-        )
-    words = f"Docker {docker.version} ({docker.flavor or 'unknown kind'}) at {docker.endpoint}"
-    if docker.flavor is DockerFlavor.PODMAN:
-        return Check(id="docker", status=Status.WARN, summary=f"{words}: Podman is not tested with aeonctl")
-    return Check(id="docker", status=Status.PASS, summary=words)
-
-
-def _docker_gpu(host: Host) -> Check:
-    gpu = host.docker.gpu
-    if not host.docker.reachable or not host.gpus:
-        return Check(id="docker-gpu", status=Status.SKIP, summary="no GPU to hand to a container, or no Docker")
-    signs = [
-        name
-        for name, there in (
-            ("runtime nvidia", gpu.runtime),
-            ("nvidia-container-runtime-hook", gpu.hook),
-            ("CDI", bool(gpu.cdi) or None),
-        )
-        if there
-    ]
-    if signs:
-        summary = f"Docker should be able to hand out GPUs ({', '.join(signs)}); only a container proves it"
-        return Check(id="docker-gpu", status=Status.PASS, summary=summary)
-    if None in (gpu.runtime, gpu.hook):
-        return Check(id="docker-gpu", status=Status.SKIP, summary="whether Docker can hand out GPUs could not be told")
-    return Check(
-        id="docker-gpu",
-        status=Status.FAIL,
-        summary="Docker cannot hand out GPUs: the NVIDIA container toolkit is missing or not registered",
-        remedy="install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker "
-        "and sudo systemctl restart docker",
-    )
-
-
-def _docker_disk(host: Host) -> Check:
-    free = host.docker.image_root_free_bytes
-    if free is None:
-        return Check(id="docker-disk", status=Status.SKIP, summary="the room for images could not be told")
-    words = f"{human_bytes(free)} free for images in {host.docker.image_root}"
-    if free < 60 * 10**9:
-        remedy = "an image needs 25 to 50 GB unpacked: docker system df shows what can go"
-        return Check(id="docker-disk", status=Status.WARN, summary=words, remedy=remedy)
-    return Check(id="docker-disk", status=Status.PASS, summary=words)
-
-
-def _hub_disk(host: Host) -> Check:
-    disk = host.disk("hub-cache")
-    if disk is None or disk.free_bytes is None:
-        return Check(id="hub-cache", status=Status.SKIP, summary="the room for models could not be told")
-    words = f"{human_bytes(disk.free_bytes)} free for models in {disk.path}"
-    if disk.filesystem in ("9p", "drvfs", "virtiofs"):
-        remedy = "keep the cache on the Linux disk: export HF_HOME=$HOME/.cache/huggingface"
-        return Check(id="hub-cache", status=Status.WARN, summary=f"{words}, a slow Windows mount", remedy=remedy)
-    if disk.free_bytes < 40 * 10**9:
-        remedy = "a seat's model needs 24 to 31 GB: hf cache ls shows what can go"
-        return Check(id="hub-cache", status=Status.WARN, summary=words, remedy=remedy)
-    return Check(id="hub-cache", status=Status.PASS, summary=words)
+def checks_of(findings: Iterable[Finding], rows: Mapping[str, CheckRow]) -> list[Check]:
+    """Every finding in its row's words."""
+    return [check_of(finding, rows) for finding in findings]

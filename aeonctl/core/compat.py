@@ -20,7 +20,7 @@ def facts_of(
     seat = choice.seat
     return {
         **_host_facts(host, choice.gpus),
-        **_image_facts(image, host, choice),
+        **image_facts_of(image, host, choice.gpus[0] if choice.gpus else None, needs_gpu=choice.seat.gpus > 0),
         "model.repo": model.repo,
         "model.quantization": model.quantization,
         "model.gated": model.gated and not model.present,
@@ -59,8 +59,8 @@ def _host_facts(host: Host, gpus: tuple[Gpu, ...]) -> dict[str, Any]:
     }
 
 
-def _image_facts(image: ImageFacts, host: Host, choice: Choice) -> dict[str, Any]:
-    gpu = choice.gpus[0] if choice.gpus else None
+def image_facts_of(image: ImageFacts, host: Host, gpu: Gpu | None, *, needs_gpu: bool) -> dict[str, Any]:
+    """The facts of an image beside one GPU of a host (None when it has none, or the seat needs none)."""
     platforms = image.platforms or ((f"linux/{image.arch}",) if image.arch else None)
     return {
         "image.ref": image.ref,
@@ -70,13 +70,16 @@ def _image_facts(image: ImageFacts, host: Host, choice: Choice) -> dict[str, Any
         "image.platform_match": None if platforms is None or host.arch is None else f"linux/{host.arch}" in platforms,
         "image.sm": " ".join(image.sm) if image.sm else None,
         "image.not_for": image.not_for,
-        "image.sm_match": sm_match(image, gpu.sm) if gpu else "none-needed" if choice.seat.gpus == 0 else None,
+        "image.sm_match": sm_match(image, gpu.sm) if gpu else None if needs_gpu else "none-needed",
         "image.driver": driver_match(image, host) if gpu else None,
         "image.cuda": image.needs_cuda or image.cuda,
         "image.driver_branch_min": image.driver_branch_min,
         "image.cpu_only": image.cpu_only,
         "image.advice": image.advice.get(str(gpu.sm) if gpu else "", _ADVICE),
         "image.facts_from": image.facts_from,
+        "image.digest": image.digest,
+        "image.tag_digest": image.tag_digest,
+        "image.digest_moved": None if image.digest is None else image.tag_digest is not None,
     }
 
 

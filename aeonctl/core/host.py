@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from aeonctl.core.base import Value
+from aeonctl.core.hostdetails import HostDetails
 from aeonctl.core.units import GIB
 
 Count = Annotated[int, Field(ge=0)]
@@ -106,11 +107,12 @@ class DockerFlavor(StrEnum):
 class DockerGpu(Value):
     """By which ways the engine could give a container a GPU. Each is a sign, none a proof: only a container is.
 
-    ``runtime``: a runtime named nvidia is registered. ``hook``: nvidia-container-runtime-hook is on the PATH here.
-    ``cdi``: the CDI devices the engine discovered.
+    ``runtime``: a runtime named nvidia is registered, at ``runtime_path``. ``hook``: nvidia-container-runtime-hook is
+    on the PATH here. ``cdi``: the CDI devices the engine discovered.
     """
 
     runtime: bool | None = None
+    runtime_path: str | None = None
     hook: bool | None = None
     cdi: tuple[str, ...] | None = None
 
@@ -134,6 +136,7 @@ class Docker(Value):
     arch: str | None = None
     kernel: str | None = None
     storage_driver: str | None = None
+    cgroup_driver: str | None = None
     data_root: str | None = None
     image_root: str | None = None
     image_root_free_bytes: Count | None = None
@@ -174,6 +177,7 @@ class Host(Value):
     docker: Docker = Docker()
     disks: tuple[Disk, ...] = ()
     ports: tuple[Port, ...] | None = None
+    details: HostDetails = HostDetails()
     unknown: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("gpus")

@@ -201,9 +201,15 @@ def docker_facts(
         arch=architecture(_text(info, "Architecture") or _text(version, "Arch")),
         kernel=_text(info, "KernelVersion") or _text(version, "KernelVersion"),
         storage_driver=_text(info, "Driver"),
+        cgroup_driver=_text(info, "CgroupDriver"),
         data_root=_text(info, "DockerRootDir"),
         image_root=_image_root(info),
-        gpu=DockerGpu(runtime=_nvidia_runtime(info), hook=hook_present, cdi=_cdi(info, api_version)),
+        gpu=DockerGpu(
+            runtime=_nvidia_runtime(info),
+            runtime_path=_runtime_path(info),
+            hook=hook_present,
+            cdi=_cdi(info, api_version),
+        ),
     )
 
 
@@ -263,6 +269,12 @@ def _image_root(info: Mapping[str, Any]) -> str | None:
 def _nvidia_runtime(info: Mapping[str, Any]) -> bool | None:
     runtimes = info.get("Runtimes")
     return "nvidia" in runtimes if isinstance(runtimes, dict) else None
+
+
+def _runtime_path(info: Mapping[str, Any]) -> str | None:
+    runtimes = info.get("Runtimes")
+    entry = runtimes.get("nvidia") if isinstance(runtimes, dict) else None
+    return _text(entry, "path") if isinstance(entry, dict) else None
 
 
 def _cdi(info: Mapping[str, Any], api_version: str | None) -> tuple[str, ...] | None:

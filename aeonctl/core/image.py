@@ -72,17 +72,29 @@ class FactsFrom(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Layer(Value):
+    """One layer: the digest of what is inside (``diff_id``; None when the config does not say) and its compressed
+    size in bytes."""
+
+    diff_id: str | None
+    size: int = Field(ge=0)
+
+
 class ImageFacts(Value):
     """What is known of one image. ``sm`` are the compute capabilities that it has kernels for (None is unknown), and
     ``ptx`` those whose code the driver can compile for newer GPUs.
 
     ``arch`` is the CPU architecture (``amd64``); ``platforms`` is every platform that the registry offers under the
     reference. ``cuda`` is the CUDA version it is built for, ``needs_cuda`` the one that NVIDIA_REQUIRE_CUDA asks for.
+    ``digest`` is what is run; ``platform_digest`` is the one manifest in it that is for the asked platform, and
+    ``tag_digest`` what the registry has under the tag now, where that is another. ``bytes_moved`` is what asking cost.
     """
 
     ref: str
     facts_from: FactsFrom = FactsFrom.UNKNOWN
     digest: str | None = None
+    platform_digest: str | None = None
+    tag_digest: str | None = None
     platforms: tuple[str, ...] | None = None
     arch: str | None = None
     sm: tuple[str, ...] | None = None
@@ -96,6 +108,8 @@ class ImageFacts(Value):
     cpu_only: bool = False
     compressed_bytes: int | None = Field(default=None, ge=0)
     unpacked_bytes: int | None = Field(default=None, ge=0)
+    layers: tuple[Layer, ...] = ()
+    bytes_moved: int = Field(default=0, ge=0)
     entrypoint: tuple[str, ...] | None = None
     family: str | None = None
     row: str | None = None
@@ -111,6 +125,7 @@ class ImageConfig(Value):
     env: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)
     entrypoint: tuple[str, ...] | None = None
+    diff_ids: tuple[str, ...] = ()
 
 
 def is_digest(text: str) -> bool:

@@ -13,7 +13,7 @@ from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_ha
 from aeonctl.core.flags import FlagTable, check_value
 from aeonctl.core.guard import GUARDED, OOM_SCORE_ADJ
 from aeonctl.core.host import Host, MemoryKind, Platform, vram_gib
-from aeonctl.core.image import FactsFrom, ImageFacts, pinned
+from aeonctl.core.image import ImageFacts, pinned
 from aeonctl.core.ladder import Step, apply_steps, pinned_paths, steps_label
 from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
@@ -207,12 +207,12 @@ def _publish(draft: Draft, inputs: Inputs) -> tuple[Draft, tuple[Publish, ...]]:
         before = show_value(draft.options.look("host"))
         options = draft.options.with_value("host", LOOPBACK)
         return _decide(replace(draft, options=options), "--host", before, LOOPBACK, "loopback", _LOOPBACK_WHY), ()
-    everywhere = f"{container.port}:{container.port}"
-    published = f"{address}:{port}:{container.port}"
+    shown = f"{container.port}:{container.port}"
+    if not request.lan:
+        before, shown = shown, f"{address}:{shown}"
+        draft = _decide(draft, "publish", before, shown, "loopback", _LOOPBACK_WHY)
     if port != container.port:
-        draft = _decide(draft, "publish", everywhere, published, "--port", YOU)
-    elif not request.lan:
-        draft = _decide(draft, "publish", everywhere, published, "loopback", _LOOPBACK_WHY)
+        draft = _decide(draft, "publish", shown, f"{address}:{port}:{container.port}", "--port", YOU)
     return draft, (Publish(host_ip=address, host_port=port, container_port=container.port),)
 
 
@@ -319,7 +319,7 @@ def _assemble(
     model_words = (mounting.served,) if seat.model.positional else ()
     spec = ContainerSpec(
         name=request.name or seat.container.name,
-        image=image.ref if image.facts_from is FactsFrom.LOCAL else pinned(image.ref, image.digest),
+        image=pinned(image.ref, image.digest),
         entrypoint="vllm",
         command=("serve", *model_words, *draft.options.argv()),
         env=dict(draft.env),

@@ -47,7 +47,8 @@ def judge_answer(status: int, body: Any) -> Answer:
     if content:
         return Answer(ok=True, words="it answered", text=content)
     if thought:
-        return Answer(ok=True, words="it is thinking (the answer itself did not fit into the test)", text=thought)
+        words = "it is still thinking" if reason == "length" else "it answered, all of it as reasoning"
+        return Answer(ok=True, words=words, text=thought)
     used = (body.get("usage") or {}).get("completion_tokens") if isinstance(body, dict) else None
     if reason == "length" and used:
         return Answer(ok=True, words=f"it produced {used} tokens without visible text")

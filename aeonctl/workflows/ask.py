@@ -6,24 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aeonctl.core.catalog import Catalog, facts_from_row
+from aeonctl.core.catalog import Catalog
 from aeonctl.core.host import Host
-from aeonctl.core.image import ImageFacts
+from aeonctl.core.image import FactsFrom, ImageFacts
 from aeonctl.core.ladder import Step
+from aeonctl.core.lock import Parts
 from aeonctl.core.model import ModelFacts
-from aeonctl.core.plan import Plan, Request
+from aeonctl.core.plan import Plan, Refusal, Request
 from aeonctl.core.planner import Inputs, make_plan
-from aeonctl.core.rows import ModelRow, Seat
+from aeonctl.core.rows import ModelRow
 from aeonctl.core.select import Choice, choose_seat
-from aeonctl.errors import ConfigurationError, DownloadError, HostError, RefusedError
+from aeonctl.core.units import human_bytes
+from aeonctl.errors import ConfigurationError, HostError, RefusedError
 from aeonctl.ports import Engines, ModelHub, Ports
 from aeonctl.workflows.hosts import host_of
+from aeonctl.workflows.images import image_facts
+from aeonctl.workflows.lockfiles import frozen_parts
 from aeonctl.workflows.seats import judged_seats
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request with what must stay out of a plan: the secrets' values, and where the facts come from."""
+    """One request with what must stay out of a plan: the secrets' values, and where the facts come from.
+
+    ``check_image`` asks the registry about the seat's image too; ``image`` are facts that are settled already;
+    ``frozen`` takes image and models from the seat's lock.
+    """
 
     request: Request
     as_host: str | None = None
@@ -31,6 +39,9 @@ class Asked:
     secrets: Mapping[str, str] = field(default_factory=dict)
     must_know_image: bool = False
     steps: tuple[Step, ...] = ()
+    check_image: bool = False
+    image: ImageFacts | None = None
+    frozen: bool = False
 
     @property
     def rehearsal(self) -> bool:
@@ -43,8 +54,10 @@ def gather(asked: Asked, ports: Ports, catalog: Catalog) -> Inputs:
     image that the engine here does not have."""
     host = host_of(asked.as_host, ports, catalog)
     choice = _choose(asked, host, ports, catalog)
-    image = image_facts(asked, choice.seat, host, ports, catalog)
-    model, drafter = model_facts(asked, choice, ports, catalog)
+    seat = choice.seat
+    parts = frozen_parts(seat.id, seat.drafter is not None, asked.request, ports) if asked.frozen else None
+    image = image_facts(asked, seat, host, ports, catalog, parts)
+    model, drafter = model_facts(asked, choice, ports, catalog, parts)
     return Inputs(asked.request, choice, host, image, model, drafter, asked.steps)
 
 
@@ -76,40 +89,15 @@ def hub_for(asked: Asked, ports: Ports) -> ModelHub:
     return ports.rehearsal_hub if asked.rehearsal else ports.hub
 
 
-def image_facts(asked: Asked, seat: Seat, host: Host, ports: Ports, catalog: Catalog) -> ImageFacts:
-    """The seat's image as the catalogue knows it, or the user's image as its own manifest says."""
-    ref = asked.request.image
-    if ref is None or asked.rehearsal:
-        facts = facts_from_row(catalog.images[seat.image])
-        return facts if ref is None else facts.model_copy(update={"ref": ref, "digest": None})
-    local = _local_image(ref, ports)
-    if local is not None:
-        return local
-    if asked.offline:
-        reason = "--offline forbids asking the registry"
-    else:
-        try:
-            return ports.registry.image(ref, host.arch)
-        except DownloadError as error:
-            if asked.must_know_image or error.code != "registry_unreachable":
-                raise
-            reason = error.message
-    row = catalog.image_row(ref)
-    facts = facts_from_row(row, ref) if row else ImageFacts(ref=ref)
-    note = f"nobody could be asked about {ref}: {reason}; it is judged by what is known of it here"
-    return facts.model_copy(update={"notes": (note,)})
-
-
-def _local_image(ref: str, ports: Ports) -> ImageFacts | None:
-    try:
-        return ports.docker.image(ref)
-    except HostError:
-        return None
-
-
-def model_facts(asked: Asked, choice: Choice, ports: Ports, catalog: Catalog) -> tuple[ModelFacts, ModelFacts | None]:
-    """The model and the drafter: the seat's own, or what the user named."""
+def model_facts(
+    asked: Asked, choice: Choice, ports: Ports, catalog: Catalog, parts: Parts | None = None
+) -> tuple[ModelFacts, ModelFacts | None]:
+    """The model and the drafter: the seat's own, what the user named, or what the seat's lock holds."""
     hub, seat, request = hub_for(asked, ports), choice.seat, asked.request
+    if parts is not None:
+        held = {"model": f"{parts.model.repo}@{parts.model.revision}"}
+        held |= {"drafter": f"{parts.drafter.repo}@{parts.drafter.revision}"} if parts.drafter else {}
+        request = request.model_copy(update=held)
     model = _one_model(request.model, catalog.models[seat.model.id], hub)
     if seat.drafter is None:
         return model, None
@@ -144,17 +132,26 @@ def named_model(named: str, hub: ModelHub) -> ModelFacts:
 
 def refuse(plan: Plan) -> None:
     """Stop here if the plan has refusals: RefusedError with all of them, nothing pulled."""
-    if not plan.refusals:
+    refuse_for(plan.seat, plan.host, plan.refusals, plan.image)
+
+
+def refuse_for(what: str, host: str, refusals: tuple[Refusal, ...], image: ImageFacts) -> None:
+    """RefusedError with every reason, and what it cost to know them."""
+    if not refusals:
         return
-    first = plan.refusals[0]
+    first = refusals[0]
     code = _REFUSAL_CODES.get(first.rule, "image_incompatible" if first.rule.startswith("image-") else "refused")
-    remedies = [refusal.remedy for refusal in plan.refusals if refusal.remedy]
+    remedies = [refusal.remedy for refusal in refusals if refusal.remedy]
+    causes = [f"{refusal.why} [{refusal.rule}]" for refusal in refusals]
+    if image.facts_from is FactsFrom.REGISTRY:
+        causes.append(f"nothing was pulled: the registry's word for it was {human_bytes(image.bytes_moved)}")
     raise RefusedError(
         code,
-        f"{plan.seat} is refused on {plan.host}",
-        cause=tuple(f"{refusal.why} [{refusal.rule}]" for refusal in plan.refusals),
+        f"{what} is refused on {host}",
+        cause=tuple(causes),
         hint="; or ".join(dict.fromkeys(remedies)) or "aeonctl seats lists what fits this machine",
-        refusals=[refusal.model_dump(mode="json") for refusal in plan.refusals],
+        refusals=[refusal.model_dump(mode="json") for refusal in refusals],
+        bytes_moved=image.bytes_moved,
     )
 
 

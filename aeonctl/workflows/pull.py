@@ -1,10 +1,9 @@
-"""``aeonctl pull-model`` and ``aeonctl pull-image``: fetch before ``up`` has to."""
+"""``aeonctl pull-model``: fetch before ``up`` has to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aeonctl.core.image import ImageFacts, pinned
 from aeonctl.core.model import ModelFacts
 from aeonctl.core.plan import Request
 from aeonctl.errors import UsageError
@@ -53,24 +52,3 @@ def _fetch(facts: ModelFacts, dry_run: bool, ports: Ports, report: Reporter) -> 
     got = ports.hub.fetch(repo, facts.revision, lambda step: report.fetching(repo, step))
     report.settle()
     return Pulled(got, max(0, total - needed))
-
-
-def pull_image(ref: str | None, seat: str | None, as_host: str | None, ports: Ports, report: Reporter) -> ImageFacts:
-    """Judge an image against the host, then pull it, pinned by its digest. RefusedError before a byte of it moves."""
-    if (ref is None) == (seat is None):
-        raise UsageError(
-            "nothing_to_pull",
-            "name an image or a seat" if ref is None else "name an image or a seat, not both",
-            hint="aeonctl pull-image --seat quality",
-        )
-    if seat is None:
-        facts = ports.registry.image(str(ref), None)
-        name = pinned(facts.ref, facts.digest)
-    else:
-        plan = plan_for(Asked(Request(seat=seat), as_host=as_host), ports, catalog_of(ports))
-        refuse(plan)
-        facts, name = plan.image, plan.image_ref
-    if ports.docker.image(name) is None:
-        ports.docker.pull(name, lambda step: report.pulling(name, step))
-        report.settle()
-    return ports.docker.image(name) or facts

@@ -25,7 +25,9 @@ from aeonctl.workflows.climb import Climb
 from aeonctl.workflows.down import stop_engine
 from aeonctl.workflows.guard import check_memory, guarded_death, start_guard
 from aeonctl.workflows.hosts import catalog_of
+from aeonctl.workflows.image_pull import pull_watched, settle_image
 from aeonctl.workflows.learned import forget, learn, learned_steps
+from aeonctl.workflows.lockfiles import record_start
 
 _SMOKE_TIMEOUT = 300.0
 """Seconds for the first completion, which may still compile kernels."""
@@ -93,7 +95,11 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
         catalog = catalog_of(ports)
         inputs, plan = _first_plan(asked, how, ports, catalog, report)
         refuse(plan)
+        asked = replace(asked, steps=inputs.steps)
+        plan, asked = settle_image(plan, asked, ports, catalog)
         report.planned(plan)
+        if plan.recorded_host and not plan.rehearsal:
+            report.warn(f"this is planned for the recorded host {plan.host}, and started on this machine")
         engines = engines_for(asked, ports)
         existing = engines.find(plan.container.name)
         same = _plan_that_runs(existing, plan, inputs, catalog)
@@ -101,8 +107,7 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
             return _join(same, how, engines, ports, report)
         _make_way(existing, plan, how, engines, ports, report)
         _check_port(plan, engines, ports)
-        asked = replace(asked, steps=inputs.steps)
-        plan = fetch_missing(plan, asked, ports, catalog, report)
+        plan = fetch_missing(plan, asked, ports, catalog, report, how.timeout)
         ports.step("up:fetched")
         climb = Climb(gather(asked, ports, catalog), plan, catalog)
         return _climb(climb, how, engines, ports, report)
@@ -171,6 +176,7 @@ def _attempt(
     with _undone_on_failure(plan, engines, ports, report):
         engines.start(plan.container, ports.environment)
         ports.step("up:started")
+        record_start(plan, ports)
         if how.detach:
             return Up(plan, "starting")
         return _watch(plan, how, engines, ports, report, knowledge)
@@ -199,7 +205,8 @@ def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Report
     """The same engine runs already: follow its boot to the end, without owning it."""
     report.note(f"engine {plan.container.name} already runs this very plan")
     if how.detach:
-        return Up(plan, "starting", already=True)
+        reply = ports.http.get(f"{plan.url}/health", timeout=2.0)
+        return Up(plan, "ready" if reply is not None and reply.status == 200 else "starting", already=True)
     watched = _watch(plan, how, engines, ports, report, boot_knowledge(ports.profiles.read))
     return Up(watched.plan, watched.phase, already=True, answer=watched.answer, kv_tokens=watched.kv_tokens)
 
@@ -263,13 +270,13 @@ def _check_port(plan: Plan, engines: Engines, ports: Ports) -> None:
         )
 
 
-def fetch_missing(plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, report: Reporter) -> Plan:
+def fetch_missing(
+    plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, report: Reporter, timeout: float | None = None
+) -> Plan:
     """Pull the image and download the models that are not here, then decide again with what is now known."""
     engines, hub = engines_for(asked, ports), hub_for(asked, ports)
     if not asked.rehearsal and engines.image(plan.image_ref) is None:
-        _need_network(asked, f"image {plan.image_ref}", f"aeonctl pull-image --seat {plan.seat}")
-        report.note(f"pulling {plan.image_ref}")
-        engines.pull(plan.image_ref, lambda step: report.pulling(plan.image_ref, step))
+        pull_watched(plan.image_ref, plan.image, ports, report, timeout)
     missing = plan.missing_models()
     for facts in missing:
         repo = str(facts.repo)
@@ -302,7 +309,10 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
         if record is not None and _same_spec(record, plan):
             kept = keep_log(record.name, engines, ports)
             ports.step("up:undo")
-            stop_engine(record, engines, ports, report, grace=0.0)
+            try:
+                stop_engine(record, engines, ports, report, grace=0.0)
+            except KeyboardInterrupt:  # an impatient second Ctrl-C must not leave it half-stopped
+                stop_engine(record, engines, ports, report, grace=0.0)
             if isinstance(error, AeonError) and kept is not None:
                 error.causes = (*error.causes, f"its log is kept in {kept}")
         raise
@@ -331,7 +341,9 @@ def _watch(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Repor
     boot = BootFollower(plan, engines, ports, report, knowledge, how.timeout).follow()
     before = ports.clock.now()
     ports.step("up:healthy")
+    report.booting("first answer", "", boot.seconds)
     answer = smoke(plan, engines, ports, knowledge)
+    report.settle()
     phases = {**boot.phases, "first answer": round(ports.clock.now() - before, 2)}
     tokens = boot.facts.kv_tokens or kv_tokens(plan, ports)
     return Up(plan, "ready", boot=boot, answer=answer, kv_tokens=tokens, phases=phases)

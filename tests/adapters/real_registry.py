@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
+import os
 import shutil
 import socket
 import subprocess
+import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +26,26 @@ DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
 DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
 
+DOCKER_LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+
 HTPASSWD = "me:$2b$04$lc.IRu9CKVl/0SMMSh56X.imtsv/S/EMo72jTiw5gOsQ8N2yX7W/a\n"
 """bcrypt of the password ``secret``, at its lowest cost."""
+
+
+def tar_layer(files: dict[str, bytes], *, mode: int = 0o755) -> tuple[bytes, str]:
+    """A layer with these files: its compressed bytes and the digest of what is inside."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return packed(archive.getvalue())
+
+
+def packed(plain: bytes) -> tuple[bytes, str]:
+    """A layer's tar archive as a registry keeps it, and its diff id."""
+    return gzip.compress(plain, compresslevel=1, mtime=0), f"sha256:{hashlib.sha256(plain).hexdigest()}"
 
 
 def available() -> bool:
@@ -118,6 +140,32 @@ class PushTo:
             "layers": layers,
         }
         return self.manifest(repository, body, tag)
+
+    def pullable(
+        self, repository: str, config: dict[str, Any], tag: str | None = None, *, sizes: tuple[int, ...] = (40_000,)
+    ) -> dict[str, Any]:
+        """An image that an engine can pull: a layer of one random file for each size; its descriptor."""
+        layers = [tar_layer({f"file-{index}": os.urandom(size)}) for index, size in enumerate(sizes)]
+        return self.layered(repository, config, layers, tag)
+
+    def layered(
+        self, repository: str, config: dict[str, Any], layers: list[tuple[bytes, str]], tag: str | None = None
+    ) -> dict[str, Any]:
+        """An image of these layers (compressed bytes, diff id); its descriptor."""
+        inside = {"type": "layers", "diff_ids": [diff_id for _, diff_id in layers]}
+        body = {
+            "schemaVersion": 2,
+            "mediaType": DOCKER_MANIFEST,
+            "config": self.blob(repository, json.dumps({**config, "rootfs": inside}).encode(), DOCKER_CONFIG),
+            "layers": [self.blob(repository, content, DOCKER_LAYER) for content, _ in layers],
+        }
+        return self.manifest(repository, body, tag)
+
+    def layers_of(self, repository: str, digest: str) -> list[str]:
+        """The digests of a manifest's layers."""
+        url = f"http://{self.address}/v2/{repository}/manifests/{digest}"
+        reply = requests.get(url, headers={"Accept": DOCKER_MANIFEST, **self.headers}, auth=self.auth, timeout=10)
+        return [layer["digest"] for layer in reply.json()["layers"]]
 
     def index(self, repository: str, tag: str, children: list[dict[str, Any]], *, docker: bool = False) -> str:
         body = {"schemaVersion": 2, "mediaType": DOCKER_LIST if docker else OCI_INDEX, "manifests": children}

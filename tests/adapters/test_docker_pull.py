@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from aeonctl.adapters.docker_pull import follow_pull
+from aeonctl.adapters.docker_pull import follow_pull, ticking
 from aeonctl.errors import DownloadError
 from aeonctl.ports import PullProgress
 
@@ -79,6 +81,12 @@ def test_an_image_that_is_here_already_has_no_progress() -> None:
         ("pull access denied for nope/x, repository does not exist or may require 'docker login'", "denied"),
         ("Head https://ghcr.io/v2/x/manifests/1: unauthorized", "denied"),
         ("failed to register layer: write /x: no space left on device", "disk_full"),
+        ("unknown blob", "corrupt"),
+        ("filesystem layer verification failed for digest sha256:1", "corrupt"),
+        ("received unexpected HTTP status: 503 Service Unavailable", "registry_failed"),
+        ('error parsing HTTP 429 response body: unexpected end of JSON input: ""', "rate_limited"),
+        ('error parsing HTTP 403 response body: unexpected end of JSON input: ""', "denied"),
+        ("expected HTTP 206 from byte range request", "unreachable"),
         ("toomanyrequests: You have reached your pull rate limit", "rate_limited"),
         ("no matching manifest for linux/amd64 in the manifest list entries", "wrong_platform"),
         ('Get "https://ghcr.io/v2/": dial tcp: lookup ghcr.io: no such host', "unreachable"),
@@ -103,3 +111,60 @@ def test_an_error_without_a_detail() -> None:
         told({"error": "denied"})
 
     assert failure.value.causes[-1] == "denied"
+
+
+class Stream:
+    """Messages, then silence until somebody closes it, then maybe an error."""
+
+    def __init__(self, messages: list[dict[str, Any]], *, stays: bool = False, error: Exception | None = None) -> None:
+        self._messages = iter(messages)
+        self._closed = threading.Event()
+        self._stays = stays
+        self._error = error
+        self.closed = 0
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        for message in self._messages:
+            return message
+        if self._stays:
+            self._closed.wait(30)
+        if self._error is not None:
+            raise self._error
+        raise StopIteration
+
+    def close(self) -> None:
+        self.closed += 1
+        self._closed.set()
+
+
+def test_silence_is_told_by_the_same_step_again() -> None:
+    stream = Stream([{"status": "Pulling from x"}, step("a", "Downloading", 10, 100)], stays=True)
+    steps: list[PullProgress] = []
+
+    def listen(one: PullProgress) -> None:
+        steps.append(one)
+        if len(steps) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError), closing(ticking(stream, (OSError,), tick=0.01)) as ticks:
+        follow_pull(REF, ticks, listen)
+    assert steps[0].messages in (0, 1, 2)
+    assert steps[-1] == PullProgress("download", 10, 100, messages=2)
+    assert stream.closed == 1
+
+
+def test_what_the_reader_met_is_raised_where_the_messages_are_taken() -> None:
+    stream = Stream([step("a", "Downloading", 10, 100)], error=ConnectionResetError("gone"))
+    with pytest.raises(ConnectionResetError):
+        follow_pull(REF, ticking(stream, (OSError,)), lambda one: None)
+    assert stream.closed == 1
+
+
+def test_a_stream_that_ends_is_closed() -> None:
+    stream = Stream([step("a", "Downloading", 10, 100)])
+    steps: list[PullProgress] = []
+    follow_pull(REF, ticking(stream, (OSError,)), steps.append)
+    assert (steps, stream.closed) == ([PullProgress("download", 10, 100, messages=1)], 1)

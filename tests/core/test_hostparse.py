@@ -206,6 +206,7 @@ NATIVE_INFO: dict[str, Any] = {
     "KernelVersion": "6.14.0-36-generic",
     "Architecture": "x86_64",
     "Driver": "overlayfs",
+    "CgroupDriver": "systemd",
     "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]],
     "DockerRootDir": "/var/lib/docker",
     "Containerd": {"Address": "/run/containerd/containerd.sock"},
@@ -239,7 +240,13 @@ def test_a_native_engine_with_the_containerd_store() -> None:
         storage_driver="overlayfs",
         data_root="/var/lib/docker",
         image_root="/var/lib/containerd",
-        gpu=DockerGpu(runtime=True, hook=True, cdi=("nvidia.com/gpu=0", "nvidia.com/gpu=all")),
+        cgroup_driver="systemd",
+        gpu=DockerGpu(
+            runtime=True,
+            runtime_path="nvidia-container-runtime",
+            hook=True,
+            cdi=("nvidia.com/gpu=0", "nvidia.com/gpu=all"),
+        ),
     )
 
 

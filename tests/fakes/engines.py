@@ -89,6 +89,7 @@ class FakeEngines:
     started: list[tuple[ContainerSpec, dict[str, str]]] = field(default_factory=list)
     signals: list[tuple[str, str]] = field(default_factory=list)
     pulled: list[str] = field(default_factory=list)
+    chains: tuple[tuple[str, ...], ...] = ()
     _engines: dict[str, _Engine] = field(default_factory=dict)
 
     def describe(self) -> Docker:
@@ -114,6 +115,10 @@ class FakeEngines:
     def image(self, ref: str) -> ImageFacts | None:
         self._speak()
         return self.images.get(ref)
+
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        self._speak()
+        return self.chains
 
     def pull(self, ref: str, progress: Callable[[PullProgress], None]) -> None:
         self._speak()
