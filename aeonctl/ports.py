@@ -295,14 +295,6 @@ class RemoteShell(Protocol):
         """
 
 
-class NoRemoteShell:
-    """A shell that nobody answers: what tests without another machine have."""
-
-    def run(self, url: str, script: str) -> RemoteAnswer:  # noqa: ARG002
-        """See ``RemoteShell``."""
-        return RemoteAnswer(landed=False, code=255, output="", words="there is no other machine here")
-
-
 @dataclass(frozen=True)
 class MemoryUser:
     """A process that holds much of the machine's memory."""
@@ -350,8 +342,12 @@ class Guards(Protocol):
         """Turn this process into the guard; does not return. HostError guard_elsewhere."""
 
 
-class NoGuards:
-    """No memory is looked at and nothing is guarded: what tests have that are not about it."""
+class Nowhere:
+    """No memory is looked at, nothing is guarded, nobody answers: what tests have that are not about it."""
+
+    def run(self, url: str, script: str) -> RemoteAnswer:  # noqa: ARG002
+        """See ``RemoteShell``."""
+        return RemoteAnswer(landed=False, code=255, output="", words="there is no other machine here")
 
     def available(self) -> int | None:
         """See ``SystemMemory``."""
@@ -379,10 +375,6 @@ class Locks(Protocol):
         """Take the lock: yields None, or (without taking it) the words of whoever holds it."""
 
 
-def _go_on(_step: str) -> None:
-    """No step stops a run."""
-
-
 @dataclass(frozen=True)
 class Ports:
     """Everything outside, as one bundle. ``environment`` are the variables that may be handed on by name;
@@ -400,9 +392,9 @@ class Ports:
     locks: Locks
     environment: Mapping[str, str]
     state: Path
-    step: Callable[[str], None] = _go_on
+    step: Callable[[str], None] = lambda _step: None
     """Called with a name between any two steps whose order matters after a crash; only tests do anything there."""
-    remote: RemoteShell = field(default_factory=NoRemoteShell)
-    memory: SystemMemory = field(default_factory=NoGuards)
-    guards: Guards = field(default_factory=NoGuards)
+    remote: RemoteShell = field(default_factory=Nowhere)
+    memory: SystemMemory = field(default_factory=Nowhere)
+    guards: Guards = field(default_factory=Nowhere)
     inspection: Inspection | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from aeonctl.core.catalog import Catalog
@@ -28,6 +27,7 @@ from aeonctl.workflows.hosts import catalog_of
 from aeonctl.workflows.image_pull import pull_watched, settle_image
 from aeonctl.workflows.learned import forget, learn, learned_steps
 from aeonctl.workflows.lockfiles import record_start
+from aeonctl.workflows.makeway import check_port, keep_log, make_way, same_spec
 
 _SMOKE_TIMEOUT = 300.0
 """Seconds for the first completion, which may still compile kernels."""
@@ -105,8 +105,8 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
         same = _plan_that_runs(existing, plan, inputs, catalog)
         if same is not None:
             return _join(same, how, engines, ports, report)
-        _make_way(existing, plan, how, engines, ports, report)
-        _check_port(plan, engines, ports)
+        make_way(existing, plan, how.replace, engines, ports, report)
+        check_port(plan, engines, ports)
         plan = fetch_missing(plan, asked, ports, catalog, report, how.timeout)
         ports.step("up:fetched")
         climb = Climb(gather(asked, ports, catalog), plan, catalog)
@@ -211,65 +211,6 @@ def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Report
     return Up(watched.plan, watched.phase, already=True, answer=watched.answer, kv_tokens=watched.kv_tokens)
 
 
-def _make_way(
-    existing: EngineRecord | None, plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter
-) -> None:
-    """Refuse a name that is taken; with ``--replace``, stop our own engine first.
-
-    What a killed run or a dead engine of the very same plan left behind is cleared away without being asked.
-    """
-    if existing is None:
-        return
-    name = existing.name
-    if existing.ours and _is_left_over(existing, plan):
-        report.note(f"clearing away what is left of engine {name} ({existing.status})")
-        keep_log(name, engines, ports)
-        stop_engine(existing, engines, ports, report)
-        return
-    if not existing.ours:
-        raise HostError(
-            "name_in_use",
-            f"a container called {name} exists, and aeonctl did not make it",
-            cause=f"it is {existing.status}, from image {existing.image}",
-            hint=f"give the engine another name: --name {name}-2",
-            name=name,
-        )
-    if not how.replace:
-        runs = existing.labels.get(f"{LABEL}.seat", "another seat")
-        raise HostError(
-            "name_in_use",
-            f"engine {name} exists already ({existing.status}), with other settings",
-            cause=f"it was started as {runs}",
-            hint=f"aeonctl up … --replace stops and replaces it; aeonctl down {name} removes it",
-            name=name,
-        )
-    report.note(f"replacing engine {name}")
-    stop_engine(existing, engines, ports, report)
-
-
-def _is_left_over(existing: EngineRecord, plan: Plan) -> bool:
-    if existing.status is EngineStatus.CREATED:
-        return True
-    climbed = bool(steps_from_label(existing.labels)) and existing.labels.get(f"{LABEL}.seat") == plan.seat
-    return existing.status is EngineStatus.EXITED and (_same_spec(existing, plan) or climbed)
-
-
-def _check_port(plan: Plan, engines: Engines, ports: Ports) -> None:
-    owner = next(
-        (e.name for e in engines.ours() if plan.port in e.published and e.status is EngineStatus.RUNNING), None
-    )
-    who = f"engine {owner}" if owner else ports.host.port_owner(plan.port)
-    if who is not None:
-        raise HostError(
-            "port_in_use",
-            f"port {plan.port} is taken",
-            cause=f"{who} listens on it",
-            hint=f"another port: --port {plan.port + 1}" + (f", or aeonctl down {owner}" if owner else ""),
-            port=plan.port,
-            owner=who,
-        )
-
-
 def fetch_missing(
     plan: Plan, asked: Asked, ports: Ports, catalog: Catalog, report: Reporter, timeout: float | None = None
 ) -> Plan:
@@ -306,7 +247,7 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
     except BaseException as error:
         ports.step("up:failed")
         record = engines.find(plan.container.name)
-        if record is not None and _same_spec(record, plan):
+        if record is not None and same_spec(record, plan):
             kept = keep_log(record.name, engines, ports)
             ports.step("up:undo")
             try:
@@ -316,24 +257,6 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
             if isinstance(error, AeonError) and kept is not None:
                 error.causes = (*error.causes, f"its log is kept in {kept}")
         raise
-
-
-def _same_spec(record: EngineRecord, plan: Plan) -> bool:
-    return record.ours and record.labels.get(f"{LABEL}.spec-hash") == plan.spec_hash
-
-
-def keep_log(name: str, engines: Engines, ports: Ports) -> Path | None:
-    """Copy an engine's log into the state folder before the engine is removed; None when there is nothing to keep."""
-    folder = ports.state / "logs"
-    path = folder / f"{name}-{ports.clock.timestamp():.0f}.log"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as kept:
-            for chunk in engines.log(name, follow=False):
-                kept.write(chunk)
-    except (OSError, AeonError):
-        return None
-    return path
 
 
 def _watch(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge) -> Up:
