@@ -216,7 +216,9 @@ def test_a_container_removed_by_hand_during_the_boot(docker: Cli) -> None:
     process = booting(docker)
     subprocess.run(["docker", "-H", docker.docker, "rm", "-f", docker.name], capture_output=True, check=True)
     code, data = ended(process)
-    assert (code, data["errors"][0]["code"]) == (7, "not_running")
+    assert code == 7, data
+    seen = data["errors"][0]["code"]
+    assert seen in {"not_running", "exited_at_start"}, "Docker kills before it removes, and either may be seen first"
     docker.works()
 
 
