@@ -15,6 +15,9 @@ GRACE_READY, GRACE_STARTING = 30.0, 10.0
 """Seconds between SIGTERM and SIGKILL. A ready engine leaves within one; one that is still starting was seen to ignore
 SIGTERM for more than 15 s on a real GPU, so waiting longer for it gains nothing."""
 
+_REMOVAL_SECONDS = 5.0
+"""How long a container may still be seen after its removal began; somebody else may be removing it too."""
+
 
 @dataclass(frozen=True)
 class Stopped:
@@ -91,7 +94,10 @@ def stop_engine(
     ports.step("down:stopped")
     engines.remove(name)
     ports.step("down:removed")
-    if (left := engines.find(name)) is not None:
+    deadline = clock.now() + _REMOVAL_SECONDS
+    while (left := engines.find(name)) is not None and clock.now() < deadline:
+        clock.sleep(0.1)
+    if left is not None:
         raise EngineError(
             "stop_failed",
             f"engine {name} could not be removed",
