@@ -107,6 +107,15 @@ class EngineRecord:
     published: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Listed:
+    """One container in a list: no more than one cheap question tells. ``alive`` includes one that Docker is about to
+    start again."""
+
+    name: str
+    alive: bool
+
+
 class LogStream(Iterator[bytes], Protocol):
     """A log in pieces, to be read in one thread and stopped from another."""
 
@@ -125,6 +134,9 @@ class Engines(Protocol):
 
     def ours(self) -> tuple[EngineRecord, ...]:
         """Every engine with our labels, running or not. HostError as ``find``."""
+
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:
+        """Every engine of ours by one question, or every container at all with ``foreign``. HostError as ``find``."""
 
     def image(self, ref: str) -> ImageFacts | None:
         """A local image by its own config; None when it is not here. HostError as ``find``."""
@@ -322,6 +334,100 @@ class Reporter(Protocol):
         """End whatever moves on the screen."""
 
 
+@dataclass(frozen=True)
+class RemoteAnswer:
+    """What one command on another machine came to. ``landed`` is false when no session began; ``code`` is the
+    command's own exit code, ``words`` what it or ssh complained of."""
+
+    landed: bool
+    code: int
+    output: str
+    words: str
+
+
+class RemoteShell(Protocol):
+    """A shell on another machine."""
+
+    def run(self, url: str, script: str) -> RemoteAnswer:
+        """Run one ``sh`` script at ``ssh://[user@]host[:port]`` over one connection that never asks anything.
+
+        HostError ssh_missing when this machine has no ssh.
+        """
+
+
+@dataclass(frozen=True)
+class MemoryUser:
+    """A process that holds much of the machine's memory."""
+
+    pid: int
+    name: str
+    resident_bytes: int
+
+
+class SystemMemory(Protocol):
+    """The machine's memory, as it is now."""
+
+    def available(self) -> int | None:
+        """MemAvailable in bytes; None when it cannot be read."""
+
+    def users(self) -> tuple[MemoryUser, ...]:
+        """The processes that hold most of it, largest first; small ones are left out."""
+
+    def evict(self, folders: Iterable[Path]) -> int:
+        """Let the kernel drop what it caches of the large files in these folders; the bytes of those files."""
+
+
+@dataclass(frozen=True)
+class GuardTask:
+    """What a guard watches: one container by name. ``floor_bytes`` 0 never kills; ``record`` is where it tells what it
+    did; ``wait_seconds`` is how long it waits for the container to come."""
+
+    name: str
+    floor_bytes: int
+    stall_share: float
+    health_port: int | None
+    restarts: int
+    minutes: float
+    record: Path
+    wait_seconds: float
+
+
+class Guards(Protocol):
+    """Processes that watch the machine's memory."""
+
+    def start(self, task: GuardTask) -> None:
+        """Start a guard of its own process, ready when this returns. HostError guard_failed | guard_elsewhere."""
+
+    def become(self, task: GuardTask) -> None:
+        """Turn this process into the guard; does not return. HostError guard_elsewhere."""
+
+
+class Nowhere:
+    """No memory is looked at, nothing is guarded, nobody answers: what tests have that are not about it."""
+
+    def run(self, url: str, script: str) -> RemoteAnswer:  # noqa: ARG002
+        """See ``RemoteShell``."""
+        return RemoteAnswer(landed=False, code=255, output="", words="there is no other machine here")
+
+    def available(self) -> int | None:
+        """See ``SystemMemory``."""
+        return None
+
+    def users(self) -> tuple[MemoryUser, ...]:
+        """See ``SystemMemory``."""
+        return ()
+
+    def evict(self, folders: Iterable[Path]) -> int:  # noqa: ARG002
+        """See ``SystemMemory``."""
+        return 0
+
+    def start(self, task: GuardTask) -> None:
+        """See ``Guards``."""
+
+    def become(self, task: GuardTask) -> None:
+        """See ``Guards``."""
+
+
 class Locks(Protocol):
     """Locks between aeonctl processes, which vanish with their holder."""
 
@@ -346,5 +452,10 @@ class Ports:
     locks: Locks
     environment: Mapping[str, str]
     state: Path
+    step: Callable[[str], None] = lambda _step: None
+    """Called with a name between any two steps whose order matters after a crash; only tests do anything there."""
+    remote: RemoteShell = field(default_factory=Nowhere)
+    memory: SystemMemory = field(default_factory=Nowhere)
+    guards: Guards = field(default_factory=Nowhere)
     inspection: Inspection | None = None
     records: Records = field(default_factory=NoRecords)

@@ -3,8 +3,8 @@
 
 usage: make-schemas.py [FOLDER]   (profiles/schemas when none is given)
 
-The schemas come from the classes that read the files. A file under cards, checks, images, models, seats or rules holds
-one row or a list of rows; a host file holds one host, a vllm file one table of options.
+The schemas come from the classes that read the files. A file under cards, checks, images, models, seats, rules, ladders
+or guard holds one row or a list of rows; a host file holds one host, a vllm file one table of options.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ sys.path.insert(0, str(ROOT))
 from aeonctl.core.base import Value  # noqa: E402
 from aeonctl.core.checks import CheckRow  # noqa: E402
 from aeonctl.core.flags import FlagTable  # noqa: E402
+from aeonctl.core.guard import GuardRow  # noqa: E402
 from aeonctl.core.host import Host  # noqa: E402
 from aeonctl.core.kernels import ArchitectureRow, KernelRow  # noqa: E402
-from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Seat  # noqa: E402
+from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Rung, Seat  # noqa: E402
 
 ROWS: dict[str, type[Value]] = {
     "architectures": ArchitectureRow,
@@ -33,6 +34,8 @@ ROWS: dict[str, type[Value]] = {
     "models": ModelRow,
     "seats": Seat,
     "rules": Rule,
+    "ladders": Rung,
+    "guard": GuardRow,
 }
 SINGLE: dict[str, type[Value]] = {"hosts": Host, "vllm": FlagTable}
 

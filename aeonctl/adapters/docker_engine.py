@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,21 +23,29 @@ from aeonctl.core.host import Docker
 from aeonctl.core.hostparse import docker_facts
 from aeonctl.core.image import ImageFacts, parse_reference
 from aeonctl.errors import EngineError, HostError
-from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
+from aeonctl.ports import EngineRecord, EngineStatus, Listed, LogStream, PullProgress
 
 if TYPE_CHECKING:
     from aeonctl.adapters.docker_client import Client, SshAdapter
 
 _ONE_SHOT_SINCE = (1, 41)
 _NANOSECONDS = 1e9
+_POLICY_TRIES, _POLICY_PAUSE = 20, 0.05
 _NO_IMAGE = frozenset({"image_missing", "not_running"})
 
 
 class DockerEngines:
     """``ports.Engines`` on the Docker engine that ``host`` or the environment names."""
 
-    def __init__(self, host: str | None, environment: Mapping[str, str], home: Path) -> None:
-        """Talks to nobody yet. ``home`` is where ``.docker`` lies."""
+    def __init__(
+        self,
+        host: str | None,
+        environment: Mapping[str, str],
+        home: Path,
+        step: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """Talks to nobody yet. ``home`` is where ``.docker`` lies; ``step`` is told of steps that a crash may part."""
+        self._step = step
         self._host = host
         self._environment = environment
         self._home = home
@@ -70,6 +79,13 @@ class DockerEngines:
             rows = client.containers(all=True, filters={"label": docker_read.SEAT_LABEL})
         records = (self.find(row["Id"]) for row in rows)
         return tuple(sorted((record for record in records if record is not None), key=lambda record: record.name))
+
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:
+        """See ``ports.Engines``."""
+        filters = {} if foreign else {"label": docker_read.SEAT_LABEL}
+        with self._door("list the containers") as client:
+            rows = client.containers(all=True, filters=filters)
+        return docker_read.listed(rows)
 
     def image(self, ref: str) -> ImageFacts | None:
         """See ``ports.Engines``."""
@@ -138,7 +154,9 @@ class DockerEngines:
 
     def start(self, spec: ContainerSpec, environment: Mapping[str, str]) -> EngineRecord:
         """See ``ports.Engines``."""
+        self._step("docker:before")
         ident = self._create(spec, environment)
+        self._step("docker:created")
         started = False
         try:
             self._check_gpus(spec, ident)
@@ -189,10 +207,22 @@ class DockerEngines:
                 raise
 
     def set_restart(self, name: str, policy: str) -> None:
-        """See ``ports.Engines``. EngineError not_running when there is no such container."""
-        with self._door(f"set the restart policy of {name}") as client:
-            wanted: Any = {"Name": policy, "MaximumRetryCount": 0}
-            client.update_container(name, restart_policy=wanted)
+        """See ``ports.Engines``. EngineError not_running when there is no such container.
+
+        Docker refuses, and takes the new policy back, while a container that keeps failing is just between two lives;
+        a moment later it agrees.
+        """
+        wanted: Any = {"Name": policy, "MaximumRetryCount": 0}
+        for left in reversed(range(_POLICY_TRIES)):
+            try:
+                with self._door(f"set the restart policy of {name}") as client:
+                    client.update_container(name, restart_policy=wanted)
+            except EngineError as error:
+                if error.code == "not_running" or left == 0:
+                    raise
+                time.sleep(_POLICY_PAUSE)
+            else:
+                return
 
     def remove(self, name: str) -> None:
         """See ``ports.Engines``. EngineError still_running when it was not stopped."""

@@ -5,14 +5,14 @@ Any field may be missing: newer engines leave out what is empty, and podman what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from aeonctl.core.container import LABEL
 from aeonctl.core.image import FactsFrom, ImageConfig, ImageFacts, facts_from_config, parse_reference
 from aeonctl.errors import UsageError
-from aeonctl.ports import EngineRecord, EngineStatus
+from aeonctl.ports import EngineRecord, EngineStatus, Listed
 
 SEAT_LABEL = f"{LABEL}.seat"
 """A container with this label is ours."""
@@ -51,6 +51,13 @@ def record(inspected: Mapping[str, Any]) -> EngineRecord:
         ident=str(inspected.get("Id", "")),
         published=_published(inspected),
     )
+
+
+def listed(rows: Iterable[Mapping[str, Any]]) -> tuple[Listed, ...]:
+    """The rows of ``/containers/json``; a container that is about to start again counts as alive."""
+    named = ((str((row.get("Names") or [row.get("Id", "")])[0]).removeprefix("/"), row) for row in rows)
+    alive = {"running", "restarting", "paused"}
+    return tuple(sorted((Listed(name, row.get("State") in alive) for name, row in named), key=lambda one: one.name))
 
 
 def epoch(text: str | None) -> float | None:

@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aeonctl.adapters.clock import SystemClock
+from aeonctl.adapters.crash import crash_points
 from aeonctl.adapters.details import LocalDetails
 from aeonctl.adapters.docker_engine import DockerEngines
+from aeonctl.adapters.guards import GuardProcesses
 from aeonctl.adapters.host import LocalHost
 from aeonctl.adapters.http import RequestsHttp
 from aeonctl.adapters.hub import HuggingFaceHub
 from aeonctl.adapters.hub_cache import hub_folder
 from aeonctl.adapters.locks import FileLocks
+from aeonctl.adapters.meminfo import SystemMemory
 from aeonctl.adapters.nvml_process import NvmlProcess
 from aeonctl.adapters.profiles import ProfileFiles
 from aeonctl.adapters.records import FileRecords
 from aeonctl.adapters.registry import OciRegistry
 from aeonctl.adapters.rehearsal import Rehearsal
 from aeonctl.adapters.rehearsal_hub import RehearsalHub
+from aeonctl.adapters.ssh import SshShell
 from aeonctl.errors import AeonError
 from aeonctl.ports import EngineStatus, Ports
 
@@ -31,7 +35,8 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
     """Everything outside for one run. ``docker_host`` is ``--host``; without it Docker's own rules decide."""
     home = Path(environment.get("HOME") or Path.home())
     state = state_folder(environment, home)
-    docker = DockerEngines(docker_host, environment, home)
+    step = crash_points(environment)
+    docker = DockerEngines(docker_host, environment, home, step)
     clock = SystemClock()
 
     def published() -> dict[int, str]:
@@ -58,7 +63,7 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         profiles=ProfileFiles(environment, home=home),
         host=host,
         docker=docker,
-        rehearsal=Rehearsal(state),
+        rehearsal=Rehearsal(state, step=step),
         registry=OciRegistry(environment, home=home),
         hub=HuggingFaceHub(environment, home=home),
         rehearsal_hub=RehearsalHub(state),
@@ -66,6 +71,10 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
         locks=FileLocks(state, clock),
         environment=environment,
         state=state,
+        step=step,
+        remote=SshShell(environment),
+        memory=SystemMemory(),
+        guards=GuardProcesses(docker_host, environment, home),
         inspection=inspection,
         records=FileRecords(state),
     )

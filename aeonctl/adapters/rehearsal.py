@@ -29,7 +29,7 @@ from aeonctl.core.container import ContainerSpec
 from aeonctl.core.host import Docker
 from aeonctl.core.image import ImageFacts
 from aeonctl.errors import ConfigurationError, EngineError, HostError
-from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
+from aeonctl.ports import EngineRecord, EngineStatus, Listed, LogStream, PullProgress
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _PIECE = 65536
@@ -59,9 +59,14 @@ class Rehearsal:
     """``ports.Engines`` with a process per engine. ``command`` is what the container's argv is appended to."""
 
     def __init__(
-        self, state: Path, *, command: Sequence[str] = (sys.executable, "-m", "aeonctl.rehearsal_engine")
+        self,
+        state: Path,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "aeonctl.rehearsal_engine"),
+        step: Callable[[str], None] = lambda _name: None,
     ) -> None:
-        """``state`` is made when the first engine starts."""
+        """``state`` is made when the first engine starts; ``step`` is told of steps that a crash may part."""
+        self._step = step
         self._root = state / "rehearsal"
         self._command = tuple(command)
 
@@ -99,6 +104,10 @@ class Rehearsal:
         records = (self.find(name) for name in names)
         return tuple(record for record in records if record is not None and record.ours)
 
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:  # noqa: ARG002
+        """See ``ports.Engines``. There is no foreign rehearsal."""
+        return tuple(Listed(record.name, record.status is EngineStatus.RUNNING) for record in self.ours())
+
     def image(self, ref: str) -> ImageFacts | None:  # noqa: ARG002
         """A rehearsal has no images."""
         return None
@@ -123,10 +132,13 @@ class Rehearsal:
         folder = self._root / spec.name
         _discard(folder)
         folder.mkdir(mode=0o700, parents=True)
+        self._step("rehearsal:folder")
         started = False
         try:
             supervise.write_whole(folder / "spec.json", spec.model_dump(mode="json"))
+            self._step("rehearsal:spec")
             self._launch(folder, [*self._command, *process_argv(spec)], process_environment(spec, environment))
+            self._step("rehearsal:launched")
             record = self.find(spec.name)
             if record is None:
                 raise EngineError("start_failed", f"{spec.name} was removed while it started")

@@ -1,9 +1,18 @@
 """Every command, by importing the modules that define them; each is light until it runs."""
 
-from aeonctl.cli import commands_fetch, commands_know, commands_lock, commands_run, commands_verify
+from aeonctl.cli import commands_fetch, commands_guard, commands_know, commands_lock, commands_run, commands_verify
 from aeonctl.cli.app import app
 
-__all__ = ["ORDER", "app", "commands_fetch", "commands_know", "commands_lock", "commands_run", "commands_verify"]
+__all__ = [
+    "ORDER",
+    "app",
+    "commands_fetch",
+    "commands_guard",
+    "commands_know",
+    "commands_lock",
+    "commands_run",
+    "commands_verify",
+]
 
 ORDER = (
     "doctor",
@@ -19,6 +28,10 @@ ORDER = (
     "down",
     "lock",
     "rollback",
+    "promote",
+    "demote",
+    "guard",
+    "rescue",
 )
 """The order in the help: what a new user types first stands first."""
 

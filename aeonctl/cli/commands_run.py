@@ -32,6 +32,10 @@ def up(
     timeout: opt.Timeout = None,
     detach: opt.Detach = False,
     replace: opt.Replace = False,
+    no_ladder: opt.NoLadder = False,
+    from_top: opt.FromTop = False,
+    guard: opt.Guard = None,
+    guard_floor: opt.Floor = None,
     dry_run: opt.DryRun = False,
 ) -> Outcome:
     """Check, fetch, start, watch the boot, and wait until the engine has answered."""
@@ -43,7 +47,8 @@ def up(
     if dry_run:
         return views_run.planned(read_asked(context.params, session), session)
     asked = read_asked(context.params, session, must_know_image=True)
-    done = run(asked, HowUp(detach=detach, replace=replace, timeout=timeout), session.ports, session.report)
+    how = HowUp(detach, replace, timeout, ladder=not no_ladder, from_top=from_top, floor_gib=guard_floor)
+    done = run(asked, how, session.ports, session.report)
     return views_run.started(done, session)
 
 
@@ -63,6 +68,7 @@ def plan(
     waive: opt.Waive = None,
     rehearse: opt.Rehearse = None,
     offline: opt.Offline = False,
+    guard: opt.Guard = None,
     check: opt.Check = False,
     frozen: opt.Frozen = False,
     form: opt.Format = opt.PlanFormat.DOCKER,

@@ -51,3 +51,12 @@ Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Only the last l
 Grace = Annotated[float | None, typer.Option("--grace", min=0, help="Seconds between SIGTERM and SIGKILL.")]
 All = Annotated[bool, typer.Option("--all", help="Every engine of aeonctl.")]
 EngineName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="An engine's name.", show_default=False)]
+NoLadder = Annotated[bool, typer.Option("--no-ladder", help="Stop at the first failure; take no rung of the ladder.")]
+FromTop = Annotated[bool, typer.Option("--from-top", help="Forget the rung that worked here; begin with the seat.")]
+Guard = Annotated[
+    bool | None,
+    typer.Option("--guard/--no-guard", help="Watch this machine's memory (default: where the GPU shares it)."),
+]
+Floor = Annotated[
+    float | None, typer.Option("--guard-floor", min=0.01, help="GiB of available memory under which to act.")
+]

@@ -79,6 +79,7 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
         name=read_name(params.get("name")),
         waive=tuple(params.get("waive") or ()),
         rehearsal=bool(rehearse),
+        guard=params.get("guard"),
     )
     as_host = rehearse or session.invocation.as_host
     return Asked(

@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeVar
 
 from aeonctl.core.base import Row, invalid
 from aeonctl.core.flags import FlagTable, FlagTables
+from aeonctl.core.guard import GuardRow
 from aeonctl.core.host import Gpu, Host, vram_gib
 from aeonctl.core.image import FactsFrom, ImageFacts, parse_reference
-from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Seat
+from aeonctl.core.rows import Card, ImageRow, ModelRow, Rule, Rung, Seat
 from aeonctl.errors import ConfigurationError
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -92,6 +93,21 @@ class Catalog:
         for seat in seats.values():
             self._check_references(seat)
         return seats
+
+    @cached_property
+    def rungs(self) -> dict[str, Rung]:
+        """Fallback ladders, in the order in which rungs are tried; every seat that a rung names exists."""
+        rungs = self._by_id("ladders", Rung)
+        for rung in rungs.values():
+            missing = [f"seats: there is no {seat!r}" for seat in rung.seats if seat not in self.seats]
+            if missing:
+                raise invalid(f"rung {rung.id}", missing)
+        return rungs
+
+    @cached_property
+    def guard(self) -> dict[str, GuardRow]:
+        """When the memory guard acts, by kind of memory."""
+        return self._by_id("guard", GuardRow)
 
     def _check_references(self, seat: Seat) -> None:
         wanted: list[tuple[str, str, dict[str, object]]] = [

@@ -58,11 +58,16 @@ class ContainerSpec(Value):
     restart: str = "no"
     labels: dict[str, str] = Field(default_factory=dict)
     revisions: dict[str, str] = Field(default_factory=dict)
+    oom_score_adj: int | None = None
+    core_dumps: bool = True
 
 
 def spec_hash(spec: ContainerSpec) -> str:
     """Twelve hexadecimal digits that change when anything but the labels and the restart policy does."""
     content = spec.model_dump(mode="json", exclude={"labels", "restart", "revisions"})
+    for name in ("oom_score_adj", "core_dumps"):
+        if content[name] == ContainerSpec.model_fields[name].default:
+            del content[name]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -80,6 +85,9 @@ def docker_run_lines(spec: ContainerSpec) -> list[str]:
         settings += [f"--shm-size={shlex.quote(spec.shm_size)}"]
     settings += [f"--network={shlex.quote(spec.network)}", f"--restart={shlex.quote(spec.restart)}"]
     lines.append(" ".join(settings))
+    limits = [] if spec.oom_score_adj is None else [f"--oom-score-adj={spec.oom_score_adj}"]
+    limits += [] if spec.core_dumps else ["--ulimit core=0"]
+    lines += [" ".join(limits)] if limits else []
     lines += [f"-p {shlex.quote(publish_words(entry))}" for entry in spec.publish]
     for name, value in spec.env.items():
         lines.append(f"-e {shlex.quote(name if value is None else f'{name}={value}')}")
@@ -165,6 +173,10 @@ def create_request(spec: ContainerSpec, environment: Mapping[str, str]) -> dict[
         host["ShmSize"] = docker_bytes(spec.shm_size)
     if spec.runtime is not None:
         host["Runtime"] = spec.runtime
+    if spec.oom_score_adj is not None:
+        host["OomScoreAdj"] = spec.oom_score_adj
+    if not spec.core_dumps:
+        host["Ulimits"] = [{"Name": "core", "Soft": 0, "Hard": 0}]
     if spec.gpus is not None:
         host["DeviceRequests"] = [_device_request(spec.gpus)]
     return {

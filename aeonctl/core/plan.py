@@ -11,7 +11,7 @@ from aeonctl.core.container import ContainerSpec, docker_run_lines
 from aeonctl.core.image import ImageFacts
 from aeonctl.core.model import ModelFacts
 
-_CONTAINER_FIELDS = {"name", "env", "network", "ipc", "shm_size", "gpus", "runtime"}
+_CONTAINER_FIELDS = {"name", "env", "network", "ipc", "shm_size", "gpus", "runtime", "oom_score_adj", "core_dumps"}
 
 
 class Request(Value):
@@ -31,6 +31,8 @@ class Request(Value):
     name: str | None = None
     waive: tuple[str, ...] = ()
     rehearsal: bool = False
+    guard: bool | None = None
+    """``--guard`` or ``--no-guard``; None leaves it to the host: on where memory is unified."""
 
 
 class Decision(Value):
@@ -99,6 +101,12 @@ class Plan(Value):
     spec_hash: str
     thinking: bool = False
     boot_seconds: dict[str, float] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)
+    """The engine's options as they were decided, by canonical name."""
+    unified: bool = False
+    """Whether the engine lives in the memory of the operating system: a GPU with unified memory."""
+    guarded: bool = False
+    """Whether a memory guard watches the engine."""
 
     @property
     def url(self) -> str:

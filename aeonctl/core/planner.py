@@ -4,46 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from aeonctl.core.catalog import Catalog, not_found
 from aeonctl.core.compat import facts_of
-from aeonctl.core.container import LABEL, ContainerSpec, Mount, Publish, spec_hash
+from aeonctl.core.container import LABEL, ContainerSpec, Publish, spec_hash
 from aeonctl.core.flags import FlagTable, check_value
-from aeonctl.core.host import Host, Platform, vram_gib
-from aeonctl.core.image import ImageFacts, pinned
+from aeonctl.core.guard import GUARDED, OOM_SCORE_ADJ
+from aeonctl.core.host import vram_gib
+from aeonctl.core.image import pinned
+from aeonctl.core.inputs import YOU, Inputs, decide
 from aeonctl.core.labels import served_facts, up_words
-from aeonctl.core.model import ModelFacts, Mounted, mount_drafter, mount_model, unknown_revision
-from aeonctl.core.mountable import refuse_unproven
-from aeonctl.core.mountproof import place_inside
+from aeonctl.core.ladder import apply_steps, pinned_paths, steps_label
+from aeonctl.core.model import unknown_revision
 from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
-from aeonctl.core.plan import ADVISORY, Decision, Fit, Plan, Refusal, Remark, Request
+from aeonctl.core.placing import Mounting, pick_gpus, place_models, publish
+from aeonctl.core.plan import ADVISORY, Fit, Plan, Refusal, Remark, Request
 from aeonctl.core.rows import Rule, Seat
 from aeonctl.core.rules import Draft, apply_rules, as_number
 from aeonctl.core.secrets import is_secret_option
-from aeonctl.core.select import Choice
 from aeonctl.core.units import GIB
 
-LOOPBACK, ANYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - only with --lan
-YOU = "you asked for it"
-COMMAND_LINE = "the command line"
 OPTION_UNKNOWN = "option-unknown"
 SECRET_IN_ARGV = "secret-in-argv"  # noqa: S105 - the id of a rule
 HIDDEN = "(hidden)"
 """Stands for the value of an option that holds a secret, from the moment it is read."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Everything that one plan depends on."""
-
-    request: Request
-    choice: Choice
-    host: Host
-    image: ImageFacts
-    model: ModelFacts
-    drafter: ModelFacts | None
 
 
 def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
@@ -52,10 +38,11 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     tables = catalog.flags.deciding(inputs.image.vllm)
     _check_waivers(inputs.request, catalog)
     draft = _seat_draft(inputs.choice.seat, tables[-1])
+    draft = _apply_steps(draft, inputs, tables[-1])
     draft = _apply_user(draft, inputs.request, tables)
-    draft, mounting = _mount(draft, inputs)
-    draft, publish = _publish(draft, inputs)
-    draft, gpus = _pick_gpus(draft, inputs)
+    draft, mounting = place_models(draft, inputs)
+    draft, published = publish(draft, inputs)
+    draft, gpus = pick_gpus(draft, inputs)
     facts = facts_of(inputs.request, inputs.choice, inputs.host, inputs.image, inputs.model, inputs.drafter)
     early, late = _by_need_of_fit(catalog.rules.values())
     draft = apply_rules(draft, early, facts, inputs.request.waive)
@@ -63,7 +50,8 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     draft = apply_rules(draft, late, {**facts, "fit.fits": fit.fits, **_fit_facts(fit)}, inputs.request.waive)
     draft = _keep_secrets_out(draft)
     draft = _check_flags(draft, tables, inputs)
-    return _assemble(inputs, draft, mounting, publish, gpus, fit)
+    draft = _guard(draft, inputs)
+    return _assemble(inputs, draft, mounting, published, gpus, fit)
 
 
 def _check_waivers(request: Request, catalog: Catalog) -> None:
@@ -80,6 +68,25 @@ def _seat_draft(seat: Seat, table: FlagTable) -> Draft:
     return Draft(options=canonical(seat.options, table), env=env, container=container)
 
 
+def _apply_steps(draft: Draft, inputs: Inputs, table: FlagTable) -> Draft:
+    """The rungs that were taken; one whose option the user pinned is left out, and says so."""
+    applied = apply_steps(draft.options, inputs.steps, pinned_paths(inputs.request.settings, table))
+    remarks = tuple(
+        Remark(
+            rule=f"rung:{skipped.rung}",
+            message=f"a rung that worked before is left out: {skipped.reason}",
+            source="aeonctl",
+        )
+        for skipped in applied.skipped
+    )
+    return replace(
+        draft,
+        options=applied.options,
+        decisions=(*draft.decisions, *applied.decisions),
+        warnings=(*draft.warnings, *remarks),
+    )
+
+
 def _apply_user(draft: Draft, request: Request, tables: tuple[FlagTable, ...]) -> Draft:
     for text in request.settings:
         option = text.partition("=")[0].strip().partition(".")[0]
@@ -91,11 +98,11 @@ def _apply_user(draft: Draft, request: Request, tables: tuple[FlagTable, ...]) -
         options = draft.options.without(path) if value is None else draft.options.with_value(path, value)
         if before == value or (before is ABSENT and value is None):
             continue
-        draft = _decide(replace(draft, options=options), f"--{path}", show_value(before), value, "--set", YOU)
+        draft = decide(replace(draft, options=options), f"--{path}", show_value(before), value, "--set", YOU)
     for name, value in request.env.items():
         before = draft.env.get(name)
         shown = "(from your environment)" if value is None else value
-        draft = _decide(replace(draft, env={**draft.env, name: value}), name, before, shown, "--env", YOU)
+        draft = decide(replace(draft, env={**draft.env, name: value}), name, before, shown, "--env", YOU)
     return draft
 
 
@@ -113,122 +120,14 @@ def _keep_secrets_out(draft: Draft) -> Draft:
     return replace(draft, refusals=(*draft.refusals, refusal))
 
 
-def _decide(draft: Draft, option: str, before: Any, after: Any, rule: str, why: str) -> Draft:
-    source = COMMAND_LINE if rule.startswith("--") else "aeonctl"
-    decision = Decision(option=option, before=before, after=after, rule=rule, why=why, source=source)
-    return replace(draft, decisions=(*draft.decisions, decision))
-
-
-@dataclass(frozen=True)
-class _Mounting:
-    """The container's mounts, and the model as the engine is told of it: a path inside, or the hub's name."""
-
-    mounts: tuple[Mount, ...]
-    served: str
-
-
-def _mount(draft: Draft, inputs: Inputs) -> tuple[Draft, _Mounting]:
-    """The mounts, and the engine's options that name what is in them."""
-    seat, model, drafter = inputs.choice.seat, inputs.model, inputs.drafter
-    volumes = tuple(
-        mount for name, target in seat.container.volumes.items() if (mount := _volume(name, target, model)) is not None
-    )
-    if seat.model.by == "repo" and model.repo is not None:
-        draft = refuse_unproven(draft, volumes, (model, place_inside(model.path, volumes)))
-        return _name_model(draft, seat, model.repo), _Mounting(volumes, model.repo)
-    mounted = mount_model(model, seat.model.mount)
-    draft = _name_model(_explain_mount(draft, mounted, seat.model.mount), seat, mounted.path)
-    mounts = mounted.mounts
-    placed: list[tuple[ModelFacts, str | None]] = [(model, mounted.path)]
-    if drafter is not None and seat.drafter is not None:
-        drafted = mount_drafter(drafter, seat.drafter.mount)
-        draft = _point_at_drafter(draft, drafted)
-        mounts += tuple(mount for mount in drafted.mounts if mount not in mounts)
-        placed.append((drafter, drafted.path))
-    mounts += volumes
-    return refuse_unproven(draft, mounts, *placed), _Mounting(mounts, mounted.path)
-
-
-def _volume(name: str, target: str, model: ModelFacts) -> Mount | None:
-    """A named volume, or the hub's cache; None for the cache when the model is a folder of the user's own."""
-    if name != "hub-home":
-        return Mount(type="volume", source=name, target=target)
-    if model.hub_home is not None:
-        return Mount(source=model.hub_home, target=target)
-    return None if model.hub_root is None else Mount(source=model.hub_root, target=f"{target}/hub")
-
-
-def _name_model(draft: Draft, seat: Seat, served: str) -> Draft:
-    """``--model``, for a seat whose document writes it so."""
-    before = draft.options.look("model")
-    if seat.model.positional or before == served:
+def _guard(draft: Draft, inputs: Inputs) -> Draft:
+    """What a guarded container is given, so that it and not the machine ends when memory runs out."""
+    if not inputs.guarded:
         return draft
-    changed = replace(draft, options=draft.options.with_value("model", served))
-    if seat.model.by == "repo" and before is ABSENT:
-        return changed
-    why = "the model is chosen by --model, not by --set"
-    return _decide(changed, "--model", show_value(before), served, "--model", why)
-
-
-def _explain_mount(draft: Draft, mounted: Mounted, target: str) -> Draft:
-    if mounted.why is None:
-        return draft
-    after = [mount.target for mount in mounted.mounts]
-    return _decide(draft, "mounts", [target], after, "keep-links-alive", mounted.why)
-
-
-def _point_at_drafter(draft: Draft, drafted: Mounted) -> Draft:
-    path = "speculative-config.model"
-    before = draft.options.look(path)
-    if before is ABSENT or before == drafted.path:
-        return draft
-    options = draft.options.with_value(path, drafted.path)
-    return _decide(
-        replace(draft, options=options), f"--{path}", before, drafted.path, "keep-links-alive", str(drafted.why)
-    )
-
-
-def _publish(draft: Draft, inputs: Inputs) -> tuple[Draft, tuple[Publish, ...]]:
-    """Where the engine can be reached: on this machine alone unless ``--lan``."""
-    container, request = inputs.choice.seat.container, inputs.request
-    port = request.port or container.port
-    address = ANYWHERE if request.lan else LOOPBACK
-    if container.network == "host":
-        if str(draft.options.look("port")) != str(port):
-            before = show_value(draft.options.look("port"))
-            options = draft.options.with_value("port", str(port))
-            draft = _decide(replace(draft, options=options), "--port", before, str(port), "--port", YOU)
-        if request.lan or draft.options.look("host") == LOOPBACK:
-            return draft, ()
-        before = show_value(draft.options.look("host"))
-        options = draft.options.with_value("host", LOOPBACK)
-        return _decide(replace(draft, options=options), "--host", before, LOOPBACK, "loopback", _LOOPBACK_WHY), ()
-    shown = f"{container.port}:{container.port}"
-    if not request.lan:
-        before, shown = shown, f"{address}:{shown}"
-        draft = _decide(draft, "publish", before, shown, "loopback", _LOOPBACK_WHY)
-    if port != container.port:
-        draft = _decide(draft, "publish", shown, f"{address}:{port}:{container.port}", "--port", YOU)
-    return draft, (Publish(host_ip=address, host_port=port, container_port=container.port),)
-
-
-_LOOPBACK_WHY = "without --lan only this machine can reach the engine; a published port bypasses the host's firewall"
-
-
-def _pick_gpus(draft: Draft, inputs: Inputs) -> tuple[Draft, str | None]:
-    """All GPUs when the seat takes all there are; otherwise the chosen ones by index."""
-    seat, host, gpus = inputs.choice.seat, inputs.host, inputs.choice.gpus
-    if seat.gpus == 0 or not seat.container.gpus:
-        return draft, None
-    if host.gpus is None or len(host.gpus) <= seat.gpus:
-        return draft, "all"
-    indexes = ",".join(str(gpu.index) for gpu in gpus)
-    why = f"the seat takes {seat.gpus} of {len(host.gpus)} GPUs, those with the most free memory"
-    if host.platform is Platform.WSL2:
-        env = {**draft.env, "CUDA_VISIBLE_DEVICES": indexes}
-        why += "; under WSL2 a container always gets every GPU"
-        return _decide(replace(draft, env=env), "CUDA_VISIBLE_DEVICES", None, indexes, "gpus", why), "all"
-    return _decide(draft, "gpus", "all", f"device={indexes}", "gpus", why), f"device={indexes}"
+    asked = inputs.request.guard is not None
+    for option, before, after, why in GUARDED:
+        draft = decide(draft, option, before, after, "--guard" if asked else "memory-guard", why)
+    return draft
 
 
 def _by_need_of_fit(rules: Iterable[Rule]) -> tuple[list[Rule], list[Rule]]:
@@ -297,7 +196,7 @@ def _check_flags(draft: Draft, tables: tuple[FlagTable, ...], inputs: Inputs) ->
 
 
 def _assemble(
-    inputs: Inputs, draft: Draft, mounting: _Mounting, publish: tuple[Publish, ...], gpus: str | None, fit: Fit
+    inputs: Inputs, draft: Draft, mounting: Mounting, published: tuple[Publish, ...], gpus: str | None, fit: Fit
 ) -> Plan:
     seat, request, image = inputs.choice.seat, inputs.request, inputs.image
     names = draft.options.look("served-model-name")
@@ -310,13 +209,15 @@ def _assemble(
         command=("serve", *model_words, *draft.options.argv()),
         env=dict(draft.env),
         mounts=mounting.mounts,
-        publish=publish,
+        publish=published,
         network=seat.container.network,
         ipc=seat.container.ipc,
         shm_size=seat.container.shm_size,
         gpus=gpus,
         runtime=draft.container["runtime"],
         restart=str(draft.container["restart"]),
+        oom_score_adj=OOM_SCORE_ADJ if inputs.guarded else None,
+        core_dumps=not inputs.guarded,
         revisions={**unknown_revision(inputs.model), **(unknown_revision(inputs.drafter) if inputs.drafter else {})},
     )
     port = request.port or seat.container.port
@@ -342,8 +243,12 @@ def _assemble(
         spec_hash=digest,
         thinking=draft.options.look("reasoning-parser") is not ABSENT,
         boot_seconds=dict(seat.boot_seconds),
+        options=dict(draft.options),
+        unified=inputs.unified,
+        guarded=inputs.guarded,
     )
-    return plan.model_copy(update={"container": spec.model_copy(update={"labels": labels_of(plan, request)})})
+    labels = labels_of(plan, request) | steps_label(inputs.steps)
+    return plan.model_copy(update={"container": spec.model_copy(update={"labels": labels})})
 
 
 def _text(value: Any) -> str | None:
@@ -370,6 +275,8 @@ def labels_of(plan: Plan, request: Request) -> dict[str, str]:
         "thinking": plan.thinking,
         **served_facts(plan.container),
         "up": up_words(plan, request),
+        "unified": plan.unified,
+        "guarded": plan.guarded,
     }
     labels = {
         f"{LABEL}.seat": plan.seat,

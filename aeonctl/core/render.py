@@ -26,6 +26,21 @@ def render_docker_run(plan: Plan, template: str) -> str:
     return text.rstrip("\n") + "\n"
 
 
+def render_text(template: str, **values: object) -> str:
+    """A template of a plain text file, filled. ConfigurationError template_error."""
+    environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - not HTML
+    try:
+        text = environment.from_string(template).render(**values)
+    except TemplateError as error:
+        raise ConfigurationError(
+            "template_error",
+            "a template cannot be filled",
+            cause=str(error),
+            hint="remove your own copy of it from the configuration folder, or correct it",
+        ) from error
+    return text.rstrip("\n") + "\n"
+
+
 def comments(plan: Plan) -> list[str]:
     """What stands above the command, one line each."""
     words = [f"{plan.seat} on {plan.host}, planned by aeonctl"]

@@ -252,3 +252,46 @@ class Rule(Row):
     @classmethod
     def _alternatives(cls, value: object) -> object:
         return [value] if isinstance(value, dict) else value
+
+
+class Change(Value):
+    """What a rung does to one option: exactly one of ``lower_to``, ``raise_to``, ``lower_to_fact``, ``switch_on``.
+
+    A limit only ever moves the option in its own direction; an option that nobody set counts as above ``lower_to`` and
+    below ``raise_to``. ``lower_to_fact`` names a fact of the failure, rounded down to a multiple of ``multiple``.
+    ``same_as`` are other spellings of the same choice: who set one of them has pinned this option too.
+    """
+
+    option: str
+    lower_to: str | None = None
+    raise_to: str | None = None
+    lower_to_fact: str | None = None
+    switch_on: bool = False
+    multiple: Annotated[int, Field(ge=1)] = 1
+    same_as: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = (self.lower_to, self.raise_to, self.lower_to_fact)
+        if sum(way is not None for way in ways) + self.switch_on != 1:
+            message = "a change has exactly one of lower_to, raise_to, lower_to_fact, switch_on"
+            raise ValueError(message)
+        return self
+
+
+class Rung(Row):
+    """One step of a fallback ladder, taken when the engine failed for one of ``causes`` (ids of signatures).
+
+    ``seats`` are the seats that it is for; none means any. A rung may be taken ``times`` times in one climb.
+    """
+
+    id: Id
+    seats: tuple[str, ...] = ()
+    causes: Annotated[tuple[str, ...], Field(min_length=1)]
+    change: Annotated[tuple[Change, ...], Field(min_length=1)]
+    times: Annotated[int, Field(ge=1, le=5)] = 1
+
+    @property
+    def raises_memory(self) -> bool:
+        """Whether the engine takes more of the memory afterwards; such a rung is never taken on a unified host."""
+        return any(change.raise_to is not None for change in self.change)

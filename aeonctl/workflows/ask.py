@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from aeonctl.core.catalog import Catalog
 from aeonctl.core.host import Host
 from aeonctl.core.image import FactsFrom, ImageFacts
+from aeonctl.core.inputs import Inputs
+from aeonctl.core.ladder import Step
 from aeonctl.core.lock import Parts
 from aeonctl.core.model import ModelFacts
 from aeonctl.core.plan import Plan, Refusal, Request
-from aeonctl.core.planner import Inputs, make_plan
+from aeonctl.core.planner import make_plan
 from aeonctl.core.rows import ModelRow
 from aeonctl.core.select import Choice, choose_seat
 from aeonctl.core.units import human_bytes
@@ -37,6 +39,7 @@ class Asked:
     offline: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict)
     must_know_image: bool = False
+    steps: tuple[Step, ...] = ()
     check_image: bool = False
     image: ImageFacts | None = None
     frozen: bool = False
@@ -56,7 +59,7 @@ def gather(asked: Asked, ports: Ports, catalog: Catalog) -> Inputs:
     parts = frozen_parts(seat.id, seat.drafter is not None, asked.request, ports) if asked.frozen else None
     image = image_facts(asked, seat, host, ports, catalog, parts)
     model, drafter = model_facts(asked, choice, ports, catalog, parts)
-    return Inputs(asked.request, choice, host, image, model, drafter)
+    return Inputs(asked.request, choice, host, image, model, drafter, asked.steps)
 
 
 def _choose(asked: Asked, host: Host, ports: Ports, catalog: Catalog) -> Choice:

@@ -102,8 +102,12 @@ class BootFollower:
 
     def _look(self, pump: LogPump) -> None:
         """The process, its CPU, and the verdict on the silence."""
+        self._ports.step("boot:look")
         record = self._engines.find(self._name)
-        if record is None or record.status is EngineStatus.EXITED:
+        if record is None:  # its log may go on for ever, under the name that somebody gave it
+            self._read(pump.take(wait=0))
+            raise self._death(None)
+        if record.status is EngineStatus.EXITED:
             for _ in range(_LAST_WORDS):
                 if pump.ended or pump.error is not None:
                     break
@@ -156,7 +160,7 @@ def death_error(name: str, record: EngineRecord | None, failure: Failure | None,
         return EngineError(
             "not_running",
             f"engine {name} is gone",
-            cause=f"somebody removed it {when}",
+            cause=f"somebody removed or renamed it {when}",
             hint="aeonctl up starts it again",
         )
     ended = f"it ended {when} with exit code {record.exit_code}"

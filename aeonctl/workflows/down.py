@@ -8,12 +8,17 @@ from aeonctl.core.container import LABEL
 from aeonctl.errors import EngineError, RefusedError, UsageError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
 from aeonctl.workflows.find import engine_url, every_engine, home_of
+from aeonctl.workflows.guard import record_path
+from aeonctl.workflows.records import remove_record
 
 _ALIVE = (EngineStatus.RUNNING, EngineStatus.RESTARTING)
 _KILL_SECONDS = 20.0
 GRACE_READY, GRACE_STARTING = 30.0, 10.0
 """Seconds between SIGTERM and SIGKILL. A ready engine leaves within one; one that is still starting was seen to ignore
 SIGTERM for more than 15 s on a real GPU, so waiting longer for it gains nothing."""
+
+_REMOVAL_SECONDS = 5.0
+"""How long a container may still be seen after its removal began; somebody else may be removing it too."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,10 @@ class Stopped:
 def down(name: str | None, everything: bool, grace: float | None, ports: Ports, report: Reporter) -> list[Stopped]:
     """Stop one engine, or all of ours. Nothing to stop is no error; a foreign container is never touched."""
     targets = _targets(name, everything, ports, report)
-    return [stop_engine(record, home_of(record, ports), ports, report, grace) for record in targets]
+    stopped = [stop_engine(record, home_of(record, ports), ports, report, grace) for record in targets]
+    for engine in stopped:
+        remove_record(record_path(engine.name, ports))
+    return stopped
 
 
 def _targets(name: str | None, everything: bool, ports: Ports, report: Reporter) -> list[EngineRecord]:
@@ -70,13 +78,16 @@ def stop_engine(
 ) -> Stopped:
     """SIGTERM, wait, SIGKILL if need be, remove, and look again. EngineError stop_failed when it is still there."""
     clock, name, began = ports.clock, record.name, ports.clock.now()
+    ports.step("down:found")
     killed = False
     if record.status in _ALIVE:
         if record.restart_policy != "no":
             engines.set_restart(name, "no")
+        ports.step("down:policy")
         limit = grace if grace is not None else _grace(record, ports)
         if limit > 0:
             engines.signal(name, "SIGTERM")
+            ports.step("down:term")
         if not _gone_within(name, limit, engines, ports):
             killed = True
             if limit > 0:
@@ -84,11 +95,16 @@ def stop_engine(
             engines.signal(name, "SIGKILL")
             if not _gone_within(name, _KILL_SECONDS, engines, ports):
                 raise _stop_failed(name, f"it still runs {_KILL_SECONDS:.0f} s after SIGKILL")
+    ports.step("down:stopped")
     try:
         engines.remove(name)
     except EngineError as error:
         raise _stop_failed(name, error.message) from error
-    if (left := engines.find(name)) is not None:
+    ports.step("down:removed")
+    deadline = clock.now() + _REMOVAL_SECONDS
+    while (left := engines.find(name)) is not None and clock.now() < deadline:
+        clock.sleep(0.1)
+    if left is not None:
         raise _stop_failed(name, f"it is still {left.status}")
     return Stopped(name, round(clock.now() - began, 2), killed, record.status.value, record.rehearsal)
 

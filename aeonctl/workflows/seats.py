@@ -7,15 +7,17 @@ from typing import Any
 
 from aeonctl.core.catalog import Catalog, facts_from_row
 from aeonctl.core.host import Host
+from aeonctl.core.inputs import Inputs
 from aeonctl.core.model import ModelFacts
 from aeonctl.core.plan import Plan, Refusal, Request
-from aeonctl.core.planner import Inputs, make_plan
+from aeonctl.core.planner import make_plan
 from aeonctl.core.rows import Seat
 from aeonctl.core.select import choose_seat
 from aeonctl.errors import HostError
 from aeonctl.ports import ModelHub, Ports
 from aeonctl.workflows.folders import refuse_bare_folder
 from aeonctl.workflows.hosts import catalog_of, host_of
+from aeonctl.workflows.learned import learned_of
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def show(seat_id: str, as_host: str | None, ports: Ports) -> dict[str, Any]:
         "image": catalog.images[seat.image].model_dump(mode="json"),
         "model": catalog.models[seat.model.id].model_dump(mode="json"),
         "drafter": catalog.models[seat.drafter.id].model_dump(mode="json") if seat.drafter else None,
+        "learned": learned_of(seat.id, ports),
     }
 
 

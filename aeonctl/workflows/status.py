@@ -8,12 +8,14 @@ from typing import Any
 
 from aeonctl.core.container import LABEL
 from aeonctl.core.death import DeathScan
+from aeonctl.core.guard import guard_error
 from aeonctl.core.knowledge import BootKnowledge, boot_knowledge
 from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.phases import BootProgress
 from aeonctl.errors import EngineError
 from aeonctl.ports import EngineRecord, EngineStatus, Ports, Reporter
 from aeonctl.workflows.find import engine_url, every_engine, home_of, one_engine, summary_of
+from aeonctl.workflows.guard import guard_story
 
 _TAIL = 4000
 """Log lines that are read to tell a boot's phase or a death; a boot writes a few hundred."""
@@ -31,6 +33,8 @@ class EngineView:
     uptime: float | None
     verified: bool | None = None
     """Whether ``verify`` passed for this very spec; None when it was never run."""
+    guard: str | None = None
+    killed_by_guard: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """One entry of ``data.engines``."""
@@ -55,6 +59,7 @@ class EngineView:
             "waived": [rule for rule in record.labels.get(f"{LABEL}.waived", "").split(",") if rule],
             "verified": self.verified,
             "rehearsal": record.rehearsal,
+            "guard": self.guard,
         }
 
 
@@ -62,13 +67,23 @@ def status(ports: Ports, report: Reporter) -> list[EngineView]:
     """Every engine of ours. An engine that died is in the list as ``dead``, whatever its exit code was."""
     engines = every_engine(ports, report)
     knowledge = boot_knowledge(ports.profiles.read) if engines else None
-    views = [_view(record, ports, knowledge) for record in engines if knowledge is not None]
+    views = [_with_guard(_view(record, ports, knowledge), ports) for record in engines if knowledge is not None]
     return [replace(view, verified=_verified(view.record, ports)) for view in views]
 
 
 def _verified(record: EngineRecord, ports: Ports) -> bool | None:
     found = ports.records.load(record.labels.get(f"{LABEL}.spec-hash", ""))
     return None if found is None else found.get("passed") is True
+
+
+def _with_guard(view: EngineView, ports: Ports) -> EngineView:
+    """The same with what its memory guard did, which explains a death better than an exit code."""
+    words, killed = guard_story(view.record, ports)
+    alive = view.record.status in (EngineStatus.RUNNING, EngineStatus.RESTARTING)
+    if words is None or (killed and alive):
+        return view
+    why = "; ".join(part for part in (words, view.why) if part)
+    return replace(view, why=why, guard=words, killed_by_guard=killed)
 
 
 def _view(record: EngineRecord, ports: Ports, knowledge: BootKnowledge) -> EngineView:
@@ -115,6 +130,9 @@ def dead_engines(views: list[EngineView]) -> EngineError | None:
     if not dead:
         return None
     name = dead[0].record.name
+    killed = [view for view in dead if view.killed_by_guard]
+    if killed:
+        return guard_error(killed[0].record.name, str(killed[0].guard))
     return EngineError(
         "engine_died",
         f"engine {name} is dead" if len(dead) == 1 else f"{len(dead)} engines are dead",

@@ -11,18 +11,25 @@ from typing import Any
 from aeonctl.core.catalog import Catalog
 from aeonctl.core.container import LABEL
 from aeonctl.core.failure import FailureScan
+from aeonctl.core.inputs import Inputs
 from aeonctl.core.knowledge import BootKnowledge, boot_knowledge
+from aeonctl.core.ladder import steps_from_label
 from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.plan import Plan
+from aeonctl.core.planner import make_plan
 from aeonctl.core.smoke import Answer, judge_answer, smoke_request
 from aeonctl.errors import AeonError, DownloadError, EngineError, HostError, RefusedError
 from aeonctl.ports import EngineRecord, Engines, EngineStatus, Ports, Reporter
-from aeonctl.workflows.ask import Asked, engines_for, hub_for, plan_for, refuse
+from aeonctl.workflows.ask import Asked, engines_for, gather, hub_for, plan_for, refuse
 from aeonctl.workflows.boot import Boot, BootFollower, death_error
+from aeonctl.workflows.climb import Climb
 from aeonctl.workflows.down import stop_engine
+from aeonctl.workflows.guard import check_memory, guarded_death, start_guard
 from aeonctl.workflows.hosts import catalog_of
 from aeonctl.workflows.image_pull import pull_watched, settle_image
+from aeonctl.workflows.learned import forget, learn, learned_steps
 from aeonctl.workflows.lockfiles import record_start
+from aeonctl.workflows.makeway import check_port, keep_log, make_way, same_spec
 from aeonctl.workflows.pull import ask_first
 
 _ALIVE = (EngineStatus.RUNNING, EngineStatus.RESTARTING)
@@ -37,6 +44,12 @@ class HowUp:
     detach: bool = False
     replace: bool = False
     timeout: float | None = None
+    ladder: bool = True
+    """Whether a failed allocation leads to the next rung."""
+    from_top: bool = False
+    """Whether to forget the rung that worked before."""
+    floor_gib: float | None = None
+    """Available memory in GiB under which the guard acts; None for the machine's own."""
 
 
 @dataclass(frozen=True)
@@ -82,27 +95,95 @@ def up(asked: Asked, how: HowUp, ports: Ports, report: Reporter) -> Up:
     """
     ports = replace(ports, environment={**ports.environment, **asked.secrets})
     with _only_one(ports):
+        ports.step("up:locked")
         catalog = catalog_of(ports)
-        plan = plan_for(asked, ports, catalog)
+        inputs, plan = _first_plan(asked, how, ports, catalog, report)
         refuse(plan)
+        asked = replace(asked, steps=inputs.steps)
         plan, asked = settle_image(plan, asked, ports, catalog)
         report.planned(plan)
         if plan.recorded_host and not plan.rehearsal:
             report.warn(f"this is planned for the recorded host {plan.host}, and started on this machine")
         engines = engines_for(asked, ports)
         existing = engines.find(plan.container.name)
-        if existing is not None and _same(existing, plan):
-            return _join(plan, how, engines, ports, report)
-        _make_way(existing, how, engines, ports, report)
-        _check_port(plan, engines, ports)
+        same = _plan_that_runs(existing, plan, inputs, catalog)
+        if same is not None:
+            return _join(same, how, engines, ports, report)
+        make_way(existing, plan, how.replace, engines, ports, report)
+        check_port(plan, engines, ports)
         plan = fetch_missing(plan, asked, ports, catalog, report, how.timeout)
-        knowledge = boot_knowledge(ports.profiles.read)
-        with _undone_on_failure(plan, engines, ports, report):
-            engines.start(plan.container, ports.environment)
-            record_start(plan, ports)
-            if how.detach:
-                return Up(plan, "starting")
-            return _watch(plan, how, engines, ports, report, knowledge)
+        ports.step("up:fetched")
+        climb = Climb(gather(asked, ports, catalog), plan, catalog)
+        return _climb(climb, how, engines, ports, report)
+
+
+def _first_plan(asked: Asked, how: HowUp, ports: Ports, catalog: Catalog, report: Reporter) -> tuple[Inputs, Plan]:
+    """The plan to begin with: on the rungs that worked here before, unless they are to be forgotten."""
+    inputs = gather(asked, ports, catalog)
+    if how.from_top:
+        forget(inputs, ports)
+    steps = () if how.from_top or not how.ladder else learned_steps(inputs, ports)
+    if steps:
+        started = replace(inputs, steps=steps)
+        plan = make_plan(started, catalog)
+        if not plan.refusals:
+            report.note(f"starting on the rung that worked here: {', '.join(step.rung for step in steps)}")
+            return started, plan
+    return inputs, make_plan(inputs, catalog)
+
+
+def _plan_that_runs(existing: EngineRecord | None, plan: Plan, inputs: Inputs, catalog: Catalog) -> Plan | None:
+    """The plan that the engine of this name runs, when it is this one, or this one some rungs further down."""
+    if existing is None:
+        return None
+    if _same(existing, plan):
+        return plan
+    steps = steps_from_label(existing.labels)
+    other = make_plan(replace(inputs, steps=steps), catalog) if steps and existing.ours else plan
+    return other if _same(existing, other) else None
+
+
+def _climb(climb: Climb, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> Up:
+    """Start; where memory could not be allocated, start again one rung further down, as long as there is one."""
+    knowledge = boot_knowledge(ports.profiles.read)
+    while True:
+        try:
+            done = _attempt(climb, how, engines, ports, report, knowledge)
+        except EngineError as error:
+            by_guard = guarded_death(climb.plan, ports) if error.code in _DEATHS else None
+            if by_guard is not None:
+                by_guard.causes += error.causes
+                raise by_guard from error
+            if not how.ladder or error.code != "exited_at_start":
+                raise
+            climb.step_down(error, report)
+            ports.step("up:rung")
+            continue
+        rungs = tuple(step.rung for step in climb.inputs.steps)
+        if done.phase == "ready" and climb.taken:
+            learn(climb.inputs, climb.plan, ports)
+        ports.step("up:learned")
+        return replace(done, rungs_taken=rungs)
+
+
+_DEATHS = ("exited_at_start", "not_running", "smoke_failed")
+
+
+def _attempt(
+    climb: Climb, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge
+) -> Up:
+    """One start, watched to its answer."""
+    plan, host, catalog = climb.plan, climb.inputs.host, climb.catalog
+    check_memory(plan, host, how.floor_gib, ports, catalog, report)
+    start_guard(plan, host, how.floor_gib, ports, catalog, report)
+    ports.step("up:guarded")
+    with _undone_on_failure(plan, engines, ports, report):
+        engines.start(plan.container, ports.environment)
+        ports.step("up:started")
+        record_start(plan, ports)
+        if how.detach:
+            return Up(plan, "starting")
+        return _watch(plan, how, engines, ports, report, knowledge)
 
 
 @contextmanager
@@ -131,57 +212,6 @@ def _join(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Report
         return Up(plan, "ready" if reply is not None and reply.status == 200 else "starting", already=True)
     watched = _watch(plan, how, engines, ports, report, boot_knowledge(ports.profiles.read))
     return Up(watched.plan, watched.phase, already=True, answer=watched.answer, kv_tokens=watched.kv_tokens)
-
-
-def _make_way(existing: EngineRecord | None, how: HowUp, engines: Engines, ports: Ports, report: Reporter) -> None:
-    """Refuse a name that is taken; with ``--replace``, stop our own engine first."""
-    if existing is None:
-        return
-    name = existing.name
-    if not existing.ours:
-        raise HostError(
-            "name_in_use",
-            f"a container called {name} exists, and aeonctl did not make it",
-            cause=f"it is {existing.status}, from image {existing.image}",
-            hint=f"give the engine another name: --name {name}-2",
-            name=name,
-        )
-    if not how.replace and existing.status not in _ALIVE:
-        code = "" if existing.exit_code is None else f" (exit code {existing.exit_code})"
-        raise HostError(
-            "name_in_use",
-            f"engine {name} exists already, and has ended{code}",
-            cause=f"its container is kept so that its log can be read: aeonctl logs {name}",
-            hint=f"aeonctl down {name} removes it; aeonctl up … --replace does so and starts again",
-            name=name,
-        )
-    if not how.replace:
-        runs = existing.labels.get(f"{LABEL}.seat", "another seat")
-        raise HostError(
-            "name_in_use",
-            f"engine {name} exists already ({existing.status}), with other settings",
-            cause=f"it was started as {runs}",
-            hint=f"aeonctl up … --replace stops and replaces it; aeonctl down {name} removes it",
-            name=name,
-        )
-    report.note(f"replacing engine {name}")
-    stop_engine(existing, engines, ports, report)
-
-
-def _check_port(plan: Plan, engines: Engines, ports: Ports) -> None:
-    owner = next(
-        (e.name for e in engines.ours() if plan.port in e.published and e.status is EngineStatus.RUNNING), None
-    )
-    who = f"engine {owner}" if owner else ports.host.port_owner(plan.port)
-    if who is not None:
-        raise HostError(
-            "port_in_use",
-            f"port {plan.port} is taken",
-            cause=f"{who} listens on it",
-            hint=f"another port: --port {plan.port + 1}" + (f", or aeonctl down {owner}" if owner else ""),
-            port=plan.port,
-            owner=who,
-        )
 
 
 def fetch_missing(
@@ -220,6 +250,7 @@ def _undone_on_failure(plan: Plan, engines: Engines, ports: Ports, report: Repor
     try:
         yield
     except BaseException as error:
+        ports.step("up:failed")
         told = _undo(plan, engines, ports, report)
         if isinstance(error, AeonError):
             error.causes = (*error.causes, *told)
@@ -236,9 +267,10 @@ def _undo(plan: Plan, engines: Engines, ports: Ports, report: Reporter) -> list[
     told: list[str] = []
     try:
         record = engines.find(name)
-        if record is None or not _same_spec(record, plan):
+        if record is None or not same_spec(record, plan):
             return told
         kept = keep_log(name, engines, ports)
+        ports.step("up:undo")
         try:
             stop_engine(record, engines, ports, report, grace=0.0)
         except KeyboardInterrupt:  # an impatient second Ctrl-C must not leave it half-stopped
@@ -251,28 +283,11 @@ def _undo(plan: Plan, engines: Engines, ports: Ports, report: Reporter) -> list[
     return told
 
 
-def _same_spec(record: EngineRecord, plan: Plan) -> bool:
-    return record.ours and record.labels.get(f"{LABEL}.spec-hash") == plan.spec_hash
-
-
-def keep_log(name: str, engines: Engines, ports: Ports) -> Path | None:
-    """Copy an engine's log into the state folder before the engine is removed; None when there is nothing to keep."""
-    folder = ports.state / "logs"
-    path = folder / f"{name}-{ports.clock.timestamp():.0f}.log"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as kept:
-            for chunk in engines.log(name, follow=False):
-                kept.write(chunk)
-    except (OSError, AeonError):
-        return None
-    return path
-
-
 def _watch(plan: Plan, how: HowUp, engines: Engines, ports: Ports, report: Reporter, knowledge: BootKnowledge) -> Up:
     """Follow the boot, then ask the first question: ready means that a completion came back."""
     boot = BootFollower(plan, engines, ports, report, knowledge, how.timeout).follow()
     before = ports.clock.now()
+    ports.step("up:healthy")
     report.booting("first answer", "", boot.seconds)
     answer = smoke(plan, engines, ports, knowledge)
     report.settle()

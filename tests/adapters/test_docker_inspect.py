@@ -169,6 +169,7 @@ def cases() -> dict[str, Callable[[Path], ContainerSpec]]:
             publish=(Publish(host_ip="::1", host_port=free_port("::1"), container_port=8000),)
         ),
         "host network and ipc": lambda _tmp: spec_of(network="host", ipc="host"),
+        "guarded": lambda _tmp: spec_of(oom_score_adj=500, core_dumps=False),
         "shm": lambda _tmp: spec_of(shm_size="8g"),
         "shm and private ipc": lambda _tmp: spec_of(shm_size="64m", ipc="private"),
         "all gpus": lambda _tmp: spec_of(gpus="all"),

@@ -11,7 +11,7 @@ from aeonctl.core.container import ContainerSpec
 from aeonctl.core.host import Docker
 from aeonctl.core.image import ImageFacts
 from aeonctl.errors import AeonError, EngineError, HostError
-from aeonctl.ports import EngineRecord, EngineStatus, LogStream, PullProgress
+from aeonctl.ports import EngineRecord, EngineStatus, Listed, LogStream, PullProgress
 from tests.fakes.clock import FakeClock
 
 
@@ -104,6 +104,13 @@ class FakeEngines:
         self._speak()
         records = [self._record(engine) for _, engine in sorted(self._engines.items())]
         return tuple(record for record in records if record.ours)
+
+    def listed(self, *, foreign: bool) -> tuple[Listed, ...]:
+        self._speak()
+        records = [self._record(engine) for _, engine in sorted(self._engines.items())]
+        return tuple(
+            Listed(record.name, record.status is EngineStatus.RUNNING) for record in records if record.ours or foreign
+        )
 
     def image(self, ref: str) -> ImageFacts | None:
         self._speak()

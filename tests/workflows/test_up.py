@@ -135,17 +135,21 @@ def test_a_name_that_is_somebody_elses(world: World) -> None:
 def test_a_leftover_that_has_ended(world: World) -> None:
     run(UP, world)
     world.docker.signal(NAME, "SIGKILL")
-    error = failed(run([*UP, "--json"], world), 4, "name_in_use")
+    other = [*UP, "--set", "max-num-seqs=2"]
+    error = failed(run([*other, "--json"], world), 4, "name_in_use")
     assert error["message"] == f"engine {NAME} exists already, and has ended (exit code 137)"
     assert error["hint"] == f"aeonctl down {NAME} removes it; aeonctl up … --replace does so and starts again"
-    assert run([*UP, "--replace"], world).code == 0
+    again = run(UP, world)
+    assert again.code == 0
+    assert f"clearing away what is left of engine {NAME} (exited)" in again.err
+    world.docker.signal(NAME, "SIGKILL")
+    assert run([*other, "--replace"], world).code == 0
 
 
-@pytest.mark.parametrize("status", [EngineStatus.CREATED, EngineStatus.EXITED])
-def test_a_container_that_was_never_started(world: World, status: EngineStatus) -> None:
+def test_a_container_without_an_exit_code(world: World) -> None:
     run([*UP, "--detach"], world)
-    world.docker.odd[NAME] = {"status": status, "exit_code": None}
-    error = failed(run([*UP, "--json"], world), 4, "name_in_use")
+    world.docker.odd[NAME] = {"status": EngineStatus.EXITED, "exit_code": None}
+    error = failed(run([*UP, "--set", "max-num-seqs=2", "--json"], world), 4, "name_in_use")
     assert error["message"] == f"engine {NAME} exists already, and has ended"
 
 
@@ -181,7 +185,7 @@ def test_a_death_in_the_boot_is_told_with_its_cause(world: World, code: int) -> 
         b"allocate 784.00 MiB. GPU 0 has a total capacity of 31.36 GiB of which 512.00 MiB is free.\n"
     )
     world.script = replace(HEALTHY, lines=(*BOOT_LINES, (50.0, words)), exit_at=51.0, exit_code=code, healthy_at=None)
-    error = failed(run([*UP, "--json"], world), 7, "exited_at_start")
+    error = failed(run([*UP, "--no-ladder", "--json"], world), 7, "exited_at_start")
     assert error["message"] == f"engine {NAME} died"
     causes = error["causes"]
     assert isinstance(causes, list)
@@ -212,7 +216,7 @@ def test_a_container_that_somebody_removes(world: World) -> None:
 
     world.clock.at(5.0, vanish)
     error = failed(run([*UP, "--json"], world), 7, "not_running")
-    assert error["causes"] == ["somebody removed it in phase created"]
+    assert error["causes"] == ["somebody removed or renamed it in phase created"]
 
 
 def test_a_stalled_boot(world: World) -> None:
@@ -320,7 +324,7 @@ def test_a_removal_at_the_first_question(world: World) -> None:
 
     world.http.during = vanish
     assert failed(run([*UP, "--json"], world), 7, "not_running")["causes"] == [
-        "somebody removed it at the first question"
+        "somebody removed or renamed it at the first question"
     ]
 
 
