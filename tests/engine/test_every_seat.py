@@ -45,7 +45,6 @@ CASES = (
     Case("rtx-5090", "judge"),
     Case("rtx-pro-6000", "quality", model="hub"),
     Case("rtx-pro-6000", "speed", model="shared"),
-    Case("rtx-pro-6000", "judge"),
     # A Spark is an arm64 machine and the test image is made for the machine that runs the tests, which is rightly
     # refused there; the rule is waived, because the command line is what is tried and not the Spark.
     Case("dgx-spark", "daily", model="hub", more=("--waive", "image-platform", "--drafter", REPOSITORY)),
@@ -92,6 +91,19 @@ def test_a_seat_boots_with_every_option(
     assert options_not_logged(started["plan"]["command"], log) == {}
     assert "CPU SHIM overrode" in log or case.seat == "judge"
     aeonctl.succeed("down", aeonctl.name)
+
+
+def test_the_judge_of_the_larger_card_is_that_of_the_smaller(aeonctl: CommandLine) -> None:
+    """The same container, so that one boot of it tells of both."""
+    smaller, larger = (
+        aeonctl.data("plan", "--as", host, "--seat", "judge", "--offline")["plan"]
+        for host in ("rtx-5090", "rtx-pro-6000")
+    )
+
+    assert larger["seat"] == "rtx-pro-6000/judge"
+    assert larger["command"] == smaller["command"]
+    spec_hash = "io.aeonctl.spec-hash"  # of everything but the labels
+    assert larger["container"]["labels"][spec_hash] == smaller["container"]["labels"][spec_hash]
 
 
 def options_not_logged(command: list[str], log: str) -> dict[str, Any]:
