@@ -27,7 +27,7 @@ def python_files(*folders: str) -> Iterator[Path]:
 
 def lengths(path: Path, text: str, tree: ast.AST) -> Iterator[str]:
     lines = text.count("\n")
-    if lines > FILE_LINES:
+    if lines > FILE_LINES and path.parts[0] != "tests":  # a table of cases may be long, a function in it may not
         yield f"{path}: {lines} lines, {FILE_LINES} are allowed"
     for function in functions(tree):
         length = (function.end_lineno or function.lineno) - function.lineno + 1
