@@ -78,7 +78,9 @@ def test_a_life_from_up_over_a_death_to_down(aeonctl: CommandLine, engine_image:
     status = aeonctl.run("status", "--json")
 
     assert status.returncode == 7
-    assert the_engine(status.stdout, aeonctl.name)["state"] == "dead"
+    dead = the_engine(status.stdout, aeonctl.name)
+    assert dead["state"] == "dead"
+    assert "engine core exited unexpectedly" in dead["why"], "the exit code alone tells nothing"
     assert aeonctl.inspect()["State"]["ExitCode"] == 0, "vLLM leaves with 0 when its engine process is killed"
 
     aeonctl.succeed("down", aeonctl.name)
