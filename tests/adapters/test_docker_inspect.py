@@ -16,6 +16,7 @@ import pytest
 
 from aeonctl.adapters.docker_engine import DockerEngines
 from aeonctl.core.container import REVISION, ContainerSpec, Mount, Publish, docker_run_lines
+from tests.inspected import compared
 from tests.real import require
 
 pytestmark = pytest.mark.docker
@@ -24,16 +25,6 @@ IMAGE = "aeonctl-test/busybox:1"
 SLEEP = ("-c", "sleep 300")
 OURS = f"aeonctl-inspect-{uuid.uuid4().hex[:8]}"
 """How every container and volume of this run begins: another run may use the same engine."""
-IGNORED = {
-    "Config.Hostname": "the engine makes it of the first digits of the container's own id",
-}
-"""Fields that may differ, each with its reason. Id, Name, State and the paths lie outside of what is compared."""
-
-UNORDERED = {
-    "Config.Env": "the engine keeps variables in a hash table and lists them in any order",
-    "Mounts": "the engine keeps mounts in a hash table, by destination",
-}
-"""Lists whose order means nothing, each with its reason."""
 
 
 class Side:
@@ -72,21 +63,6 @@ def side(docker_host: str) -> Iterator[Side]:
         side.docker("rm", "--force", "--volumes", name)
     for name in side.docker("volume", "ls", "--quiet", "--filter", f"name={OURS}").split():
         side.docker("volume", "rm", name)
-
-
-def compared(inspected: dict[str, Any]) -> list[str]:
-    """Config, HostConfig and Mounts whole, less what IGNORED names, as lines."""
-    whole: dict[str, Any] = {part: inspected[part] for part in ("Config", "HostConfig", "Mounts")}
-    for path in IGNORED:
-        part, _, key = path.partition(".")
-        whole[part] = {name: value for name, value in whole[part].items() if name != key}
-    for path in UNORDERED:
-        part, _, key = path.partition(".")
-        if key:
-            whole[part] = {**whole[part], key: sorted(whole[part][key])}
-        else:
-            whole[part] = sorted(whole[part], key=lambda mount: str(mount["Destination"]))
-    return json.dumps(whole, indent=1, sort_keys=True).splitlines()
 
 
 def spec_of(**more: Any) -> ContainerSpec:

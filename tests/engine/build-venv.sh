@@ -22,7 +22,10 @@ pip() { retry "$VENV/bin/python" -m pip --disable-pip-version-check --retries 10
 undo_stamp venv
 if [ "$("$VENV/bin/python" -c 'import sys; print(sys.base_prefix)' 2>/dev/null)" != "$BASE" ]; then
   rm -rf "$VENV"
-  "$BASE/bin/python$MINOR" -m venv "$VENV" || die "$BASE/bin/python$MINOR cannot make a venv (on Debian: python3-venv)"
+  # Debian's python3 has no ensurepip unless python3-venv is installed; its own pip can fill a venv from outside
+  "$BASE/bin/python$MINOR" -m venv --without-pip "$VENV"
+  retry "$BASE/bin/python$MINOR" -m pip --python "$VENV/bin/python" install -q pip >&2 ||
+    die "$BASE/bin/python$MINOR has no pip (on Debian: python3-pip)"
 fi
 
 say "venv: $TORCH"

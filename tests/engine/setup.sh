@@ -5,6 +5,7 @@
 #
 # A private Docker engine is started, and in it are the images; the models lie beside it. What is there already is kept:
 # the second run takes seconds. Progress goes to stderr. Needs root; installs the Debian packages that are missing.
+# DOCKER_HOST is left alone, so that your own docker commands go on meaning your own engine.
 #
 # AEONCTL_TEST_CACHE         where all of it lies, 8 GB (default: ~/.cache/aeonctl-tests)
 # AEONCTL_TEST_DOCKERD_DIR   the private engine's folder (default: dockerd in the cache)
@@ -20,7 +21,7 @@ SHIM=1 "$ENGINE_DIR/build-image.sh"
 "$ENGINE_DIR/make-models.sh"
 
 export_line() { printf 'export %s=%q\n' "$1" "$2"; }
-export_line DOCKER_HOST "$DOCKER_HOST"
+export_line AEONCTL_TEST_DOCKER_HOST "$DOCKER_HOST"
 export_line AEONCTL_TEST_BUSYBOX_IMAGE "$BUSYBOX_IMAGE"
 export_line AEONCTL_TEST_ENGINE_IMAGE "$ENGINE_IMAGE"
 export_line AEONCTL_TEST_SHIM_IMAGE "$SHIM_IMAGE"
