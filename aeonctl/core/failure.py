@@ -8,61 +8,37 @@ exception of the first traceback that was not a warning stands for it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
 from aeonctl.core.death import DeathScan, LifeRow, LifeSign
 from aeonctl.core.loglines import LogLine, parse_line
-from aeonctl.core.logrows import LinePrefilter, LogRow
-from aeonctl.core.phases import BootProgress, Phase, PhaseRow
+from aeonctl.core.logrows import LogForm
+from aeonctl.core.logsift import Block, BlockCutter, LogSift
+from aeonctl.core.phases import Phase, PhaseRow
+from aeonctl.core.signatures import CALM, Rung, Severity, Signature
+from aeonctl.core.tracebacks import MAX_LINE_SHOWN, TRACEBACK, Traceback, Tracebacks
 
-MAX_LINE_SHOWN = 2000
-MAX_DETAILS = 4
-_MAX_TRACEBACKS = 32
-
-_TRACEBACK = "Traceback (most recent call last)"
-_CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
-_CALM = frozenset({"DEBUG", "INFO", "WARNING"})
-"""Levels at which an error text is talk about an error: a healthy log has tracebacks at WARNING, prompts at INFO."""
-_FIELD = re.compile(r"\w+(?:\.\w+)*")
-"""The name of an option on a line of its own, as pydantic writes it below a validation error."""
-
-
-class Severity(StrEnum):
-    """What a recognised line means for the engine."""
-
-    FATAL = "fatal"
-    CONSEQUENCE = "consequence"
-    """Says that the engine failed, never why."""
-    BENIGN = "benign"
-    """Looks like an error in healthy logs too."""
-
-
-class Signature(LogRow):
-    """A line that names a known cause of failure, or that must not be taken for one."""
-
-    severity: Severity
-    cause: str
-    remedy: str = ""
-    warning: bool = False
-    """Whether the line counts at WARNING level too, not only at ERROR and without a level."""
-    phases: tuple[Phase, ...] = ()
-    """The boot phases in which the line means this; empty for any."""
-    last_resort: bool = False
-    """A circumstance, at whatever level: the cause only when the engine failed and nothing else says why."""
-
-    def heard_at(self, level: str | None) -> bool:
-        """Whether a line of this level may be what the row describes."""
-        return self.last_resort or level not in _CALM or (self.warning and level == "WARNING")
+MAX_CAUSES = 16
+"""Causes that are kept beside the first one."""
+_ORPHAN = "Error: "
+_ORPHAN_ROW = 1
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+"""An exception's own line, whose traceback may stand above the log's first line."""
+_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)")
+_DAY = 24 * 3600
+_ANY = len(Phase)
+_SERVED = -1
+"""Stands among the numbers of rows for a line that shows an engine at work."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogKnowledge:
-    """The rows that reading a failed log needs."""
+    """The rows that reading a log needs; ``signatures`` holds each form of a signature on its own."""
 
     signatures: Sequence[Signature]
     phases: Sequence[PhaseRow]
@@ -77,8 +53,10 @@ class Failure(BaseModel):
     id: str
     cause: str
     remedy: str
+    command: str = ""
+    rung: Rung = Rung.NONE
     line_no: int
-    """From 1, in the lines that were read."""
+    """From 1, counted as ``grep -n`` counts; 0 when no line says it."""
     line: str
     """The message of the line that names the cause, cut at `MAX_LINE_SHOWN`."""
     details: tuple[str, ...] = ()
@@ -89,21 +67,30 @@ class Failure(BaseModel):
 
 
 @dataclass(slots=True)
-class _Traceback:
-    """One process's open traceback; a chain of exceptions is one."""
+class Remark:
+    """A line that looks bad and is not, or that only follows from a failure: where first, and how often."""
 
-    first_no: int
-    last_no: int
-    ended: bool = False
-    """Its exception line has come; details or a chain marker may follow."""
-    chained: bool = False
-    exception: str = ""
-    exception_no: int = 0
-    details: tuple[str, ...] = ()
+    row: Signature
+    line_no: int
+    line: str
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Start:
+    """What one start of the engine has said so far."""
+
+    causes: dict[str, Failure] = field(default_factory=dict)
+    circumstances: dict[str, Failure] = field(default_factory=dict)
+    exception: Traceback | None = None
+    orphan: tuple[int, str] | None = None
+    consequence: tuple[int, str] | None = None
+    outside: Failure | None = None
+    """A cause on a line of no known process, written while the engine served: only a death makes it one."""
 
 
 class FailureScan:
-    """Folds the lines of an engine's log into the first cause of its failure.
+    """Folds an engine's log into the first cause of its failure.
 
     A log that becomes ready has no failure until the engine dies; then only what its own processes wrote since counts,
     because the API server's errors are those of single requests. A log of several starts is judged by its last ones
@@ -112,165 +99,267 @@ class FailureScan:
 
     def __init__(self, knowledge: LogKnowledge) -> None:
         self._knowledge = knowledge
-        rows: tuple[LogRow, ...] = (*knowledge.signatures, *knowledge.phases, *knowledge.life)
-        self._prefilter = LinePrefilter([_TRACEBACK, *(row.contains for row in rows)])
-        self._causes = LinePrefilter([_TRACEBACK, *(row.contains for row in knowledge.signatures)])
-        self._boot = BootProgress(knowledge.phases)
-        self._life = DeathScan(knowledge.life)
+        serving = [row for row in knowledge.life if row.sign is LifeSign.SERVING]
+        phases = [row for row in knowledge.phases if row.phase is not None]
+        life = [row for row in knowledge.life if row.sign is not LifeSign.SERVING]
+        self._rows: tuple[LogForm | None, ...] = (None, None, *knowledge.signatures, *phases, *life)
+        needles = [TRACEBACK, _ORPHAN, *(row.contains for row in self._rows if row is not None)]
+        self._sift, self._needles = LogSift(needles), needles
+        self._serving_rows = [(row, row.contains.encode()) for row in serving]
+        self._cutter = BlockCutter()
+        self._ranks = [row.phase.rank if isinstance(row, PhaseRow) and row.phase else _ANY for row in self._rows]
+        self.phase = Phase.CREATED
+        """How far the latest start came."""
+        self._life = DeathScan(life)
+        self._traces = Tracebacks()
+        self._start = _Start()
         self._number = 0
         self._died_no = 0
-        self._forget()
+        self._served_no = 0
+        self._clock: tuple[int, int] | None = None
+        self.remarks: dict[str, Remark] = {}
+        """Benign and informative lines and consequences, by id."""
 
-    def _forget(self) -> None:
-        self._open: dict[tuple[str | None, int | None], _Traceback] = {}
-        self._hit: Failure | None = None
-        self._circumstances: dict[str, Failure] = {}
-        self._exception: _Traceback | None = None
-        self._consequence: tuple[int, str] | None = None
+    @property
+    def ready(self) -> bool:
+        """Whether the latest start came to serve."""
+        return self.phase is Phase.READY
+
+    @property
+    def died(self) -> bool:
+        """Whether the log shows that the engine ended by itself."""
+        return self._life.line is not None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether somebody asked the engine to stop."""
+        return self._life.stopping
+
+    @property
+    def seconds(self) -> int | None:
+        """From the first to the last time that the latest start's lines tell; None without times."""
+        return None if self._clock is None else (self._clock[1] - self._clock[0]) % _DAY
+
+    @property
+    def lines(self) -> int:
+        """Lines read so far."""
+        return self._number
+
+    @property
+    def causes(self) -> tuple[Failure, ...]:
+        """Every cause that the latest start's lines name, in order."""
+        return tuple(self._start.causes.values())
+
+    def read(self, data: bytes) -> None:
+        """Take the next bytes of the log, in chunks of any size."""
+        for block in self._cutter.feed(data):
+            self._read_block(block)
+
+    def finish(self) -> None:
+        """The log has ended; its open line is whole now."""
+        for block in self._cutter.flush():
+            self._read_block(block)
 
     def feed(self, line: str) -> None:
-        """Take the next line of the log."""
-        self._number += 1
-        if not self._open and not self._prefilter.may_hold(line):
+        """Take the next line of the log, when the log comes in lines."""
+        self.read((line + "\n").encode("utf-8", "surrogateescape"))
+
+    def _read_block(self, block: Block) -> None:
+        data, counted, number, cursor = block.data, 0, block.first_no, 0
+        served = None if self.ready else self._first_served(block)
+        hits = [(start, rows) for start, rows in self._sift.hits(block) if start != served]
+        if served is not None:
+            hits = sorted([*hits, (served, [_SERVED])])
+        upcoming = iter([*hits, (len(data), [_SERVED])])
+        start, rows = next(upcoming)
+        while True:
+            while start < len(data) and (start < cursor or not self._matters(rows)):
+                start, rows = next(upcoming)
+            at = min(cursor, start) if self._traces.open else start
+            if at >= len(data):
+                break
+            number, counted = number + data.count(b"\n", counted, at), at
+            line, cursor = block.segment(at)
+            self._number = number
+            if at == served and not self.ready:
+                self.phase = Phase.READY
+                self._settle()
+            self._take(_unwrapped(line), rows if at == start else ())
+        self._number = block.first_no + data.count(b"\n") - (data.endswith(b"\n"))
+        self._last_served(block)
+
+    def _matters(self, numbers: Sequence[int]) -> bool:
+        """False when all that a line could do is to begin a phase that has begun."""
+        reached = self.phase.rank
+        return any(number == _SERVED or self._ranks[number] > reached for number in numbers)
+
+    def _first_served(self, block: Block) -> int | None:
+        """Where the first line begins that only an engine at work writes."""
+        starts = (block.start_of(at) for _, needle in self._serving_rows if (at := block.data.find(needle)) >= 0)
+        return min((start for start in starts if self._is_served(block, start)), default=None)
+
+    def _last_served(self, block: Block) -> None:
+        if not self._start.causes:
             return
+        for _, needle in self._serving_rows:
+            at = block.data.rfind(needle)
+            if at >= 0 and self._is_served(block, block.start_of(at)):
+                self._served_no = max(self._served_no, block.first_no + block.data.count(b"\n", 0, at))
+
+    def _is_served(self, block: Block, start: int) -> bool:
+        message = parse_line(_unwrapped(block.segment(start)[0])).message
+        return any(row.pattern.match(message) for row, _ in self._serving_rows)
+
+    def _settle(self) -> None:
+        """What was said so far led to nothing: the engine is ready, or starts anew after it had been."""
+        self._start = _Start()
+        self._traces = Tracebacks()
+
+    def _take(self, line: str, numbers: Sequence[int]) -> None:
+        rows = [self._rows[number] for number in numbers if number != _SERVED]
+        if any(isinstance(row, LifeRow) for row in rows):
+            self._live(line)
+        parsed = parse_line(line)
+        if found := _CLOCK.search(parsed.time or ""):
+            now = 3600 * int(found[1]) + 60 * int(found[2]) + int(found[3])
+            self._clock = (now, now) if self._clock is None else (self._clock[0], now)
+        if any(isinstance(row, PhaseRow) for row in rows) and self._advance(parsed.message, rows):
+            self._settle()
+            return
+        signatures = [row for row in rows if isinstance(row, Signature)]
+        self._judge(parsed, signatures, orphan=_ORPHAN_ROW in numbers)
+
+    def _advance(self, message: str, rows: Iterable[LogForm | None]) -> bool:
+        """Enter the phases that the line begins; whether the start became ready by it."""
+        was_ready = self.ready
+        for row in rows:
+            if isinstance(row, PhaseRow) and row.phase and row.phase.rank > self.phase.rank:
+                if row.pattern.search(message):
+                    self.phase = row.phase
+        return self.ready and not was_ready
+
+    def _live(self, line: str) -> None:
         death = self._life.line
         sign = self._life.feed(line)
         if self._life.line is not death:
             self._died_no = self._number
         if sign is LifeSign.STARTING:
-            if self._boot.ready:
-                self._forget()
-            self._boot = BootProgress(self._knowledge.phases)
-        was_ready = self._boot.ready
-        self._boot.feed(line, 0.0)
-        if self._boot.ready and not was_ready:
-            self._forget()
-        elif self._open or self._causes.may_hold(line):
-            self._read(line, parse_line(line))
+            if self.ready:
+                self._settle()
+            self.phase, self._clock = Phase.CREATED, None
 
-    def _read(self, line: str, parsed: LogLine) -> None:
-        if (self._boot.ready and not _of_engine(parsed)) or self._is_source(parsed):
+    def _judge(self, parsed: LogLine, rows: Sequence[Signature], *, orphan: bool) -> None:
+        if self._traces.is_source(parsed):
             return
         matches = [
             (row, found)
-            for row in self._knowledge.signatures
-            if row.contains in line
-            and row.heard_at(parsed.level)
-            and (not row.phases or self._boot.phase in row.phases)
+            for row in rows
+            if row.heard_at(parsed.level)
+            and (not row.phases or self.phase in row.phases)
             and (found := row.pattern.search(parsed.message))
         ]
         severities = {row.severity for row, _ in matches}
+        for row, _ in matches:
+            if row.severity is not Severity.FATAL:
+                self._remark(row, parsed.message)
+        if self.ready and not _of_engine(parsed):
+            self._hear_outside(parsed, matches, severities)
+            return
         if Severity.CONSEQUENCE in severities:
-            self._consequence = (self._number, parsed.message)
-        if Severity.BENIGN not in severities:
+            self._start.consequence = (self._number, parsed.message)
+        if not severities & {Severity.BENIGN, Severity.INFO}:
             for row, found in matches:
                 self._note(row, found, parsed.message)
-        if parsed.level not in _CALM:
-            self._trace(parsed, is_cause=not severities & {Severity.BENIGN, Severity.CONSEQUENCE})
+        self._trace(parsed, is_cause=not severities - {Severity.FATAL}, orphan=orphan and not severities)
 
-    def _is_source(self, parsed: LogLine) -> bool:
-        """Whether the line is a frame of an open traceback: code may quote any error text."""
-        trace = self._open.get((parsed.process, parsed.pid))
-        return trace is not None and not trace.ended and parsed.message[:1].isspace()
+    def _hear_outside(
+        self, parsed: LogLine, matches: Sequence[tuple[Signature, re.Match[str]]], severities: set[Severity]
+    ) -> None:
+        """An older engine names no process: its errors count when it dies of them."""
+        heard = parsed.process is None and parsed.level in ("ERROR", "CRITICAL") and severities == {Severity.FATAL}
+        if heard and self._start.outside is None:
+            row, found = matches[0]
+            self._start.outside = self._failure(row, found, parsed.message)
 
-    def _note(self, row: Signature, found: re.Match[str], message: str) -> None:
-        if row.severity is not Severity.FATAL:
-            return
-        failure = Failure(
+    def _remark(self, row: Signature, message: str) -> None:
+        if row.id in self.remarks:
+            self.remarks[row.id].count += 1
+        else:
+            self.remarks[row.id] = Remark(row, self._number, message[:MAX_LINE_SHOWN])
+
+    def _failure(self, row: Signature, found: re.Match[str], message: str) -> Failure:
+        return Failure(
             id=row.id,
             cause=row.cause,
             remedy=row.remedy,
+            command=row.command,
+            rung=row.rung,
             line_no=self._number,
             line=message[:MAX_LINE_SHOWN],
             facts={name: _fact(text) for name, text in found.groupdict().items() if text is not None},
             source=row.source,
         )
-        if row.last_resort:
-            self._circumstances.setdefault(row.id, failure)
-        elif self._hit is None:
-            self._hit = failure
 
-    def _trace(self, parsed: LogLine, *, is_cause: bool) -> None:
-        """Follow tracebacks, each process its own, to the exception that ends them."""
-        key, message = (parsed.process, parsed.pid), parsed.message
-        trace = self._open.get(key)
-        if message.startswith(_TRACEBACK):
-            self._begin(key, trace)
-        elif trace is None or not message.strip():
+    def _note(self, row: Signature, found: re.Match[str], message: str) -> None:
+        if row.severity is not Severity.FATAL:
             return
-        elif not trace.ended:
-            self._end(trace, message, is_cause=is_cause)
-        elif message.startswith(_CHAIN):
-            trace.chained = True
-        elif message[0].isspace() or _FIELD.fullmatch(message):
-            trace.last_no = self._number
-            if len(trace.details) < MAX_DETAILS:
-                trace.details += (message.strip()[:MAX_LINE_SHOWN],)
-        else:
-            del self._open[key]
+        kept = self._start.circumstances if row.last_resort else self._start.causes
+        if row.id not in kept and len(kept) < MAX_CAUSES:
+            kept[row.id] = self._failure(row, found, message)
 
-    def _begin(self, key: tuple[str | None, int | None], trace: _Traceback | None) -> None:
-        if trace is not None and trace.chained:
-            trace.ended = trace.chained = False
-            return
-        if key not in self._open and len(self._open) >= _MAX_TRACEBACKS:
-            del self._open[next(iter(self._open))]
-        self._open[key] = _Traceback(self._number, self._number)
-
-    def _end(self, trace: _Traceback, message: str, *, is_cause: bool) -> None:
-        trace.ended = True
-        if not is_cause:
-            return
-        trace.last_no = trace.exception_no = self._number
-        trace.exception, trace.details = message[:MAX_LINE_SHOWN], ()
-        if self._exception is None:
-            self._exception = trace
+    def _trace(self, parsed: LogLine, *, is_cause: bool, orphan: bool) -> None:
+        trace = self._traces.feed(parsed, self._number, is_cause=is_cause)
+        if trace is not None and self._start.exception is None:
+            self._start.exception = trace
+        if orphan and trace is None and parsed.level not in CALM and self._start.orphan is None:
+            if _EXCEPTION.match(parsed.message):
+                self._start.orphan = (self._number, parsed.message[:MAX_LINE_SHOWN])
 
     def result(self) -> Failure | None:
         """The first cause so far; None when the log shows no failure."""
-        died = self._life.line is not None
-        if self._boot.ready and not died:
+        start, trace = self._start, self._start.exception
+        hit = next(iter(start.causes.values()), None)
+        if self.ready and not self.died and (hit is None or hit.line_no <= self._served_no or self.stopping):
             return None
-        trace = self._exception
-        if self._hit is not None and (trace is None or self._hit.line_no <= trace.last_no):
-            return self._in_context(self._hit, trace)
+        if hit is not None and (trace is None or hit.line_no <= trace.last_no):
+            return _in_context(hit, trace)
         if trace is not None:
-            return Failure(
-                id="unrecognised-exception",
-                cause=trace.exception,
-                remedy="",
-                line_no=trace.exception_no,
-                line=trace.exception,
-                details=trace.details,
-                source="the log itself",
-            )
-        return self._without_cause() if died or self._consequence is not None else None
-
-    @staticmethod
-    def _in_context(hit: Failure, trace: _Traceback | None) -> Failure:
-        """A cause named inside an exception's text is shown with the rest of that text."""
-        if trace is None or not trace.exception_no <= hit.line_no <= trace.last_no:
+            return _unrecognised(trace.exception_no, trace.exception, trace.details)
+        if hit is not None:
             return hit
-        return hit.model_copy(update={"details": (trace.exception, *trace.details)})
+        if self.died and start.outside is not None:
+            return start.outside
+        failed = self.died or start.consequence is not None
+        return self._without_cause() if failed else None
 
     def _without_cause(self) -> Failure:
         """It failed and no line says why: a circumstance that the log tells, or the plain statement."""
         for row in self._knowledge.signatures:
-            if row.id in self._circumstances:
-                return self._circumstances[row.id]
-        line_no, line = self._consequence or (0, "")
+            if row.id in self._start.circumstances:
+                return self._start.circumstances[row.id]
+        if self._start.orphan is not None:
+            return _unrecognised(*self._start.orphan)
+        line_no, line = self._start.consequence or (0, "")
         if self._life.line is not None:
             line_no, line = self._died_no, parse_line(self._life.line).message
-        ready = self._boot.ready
-        when = "while it served" if ready else "during its start"
+        when = "while it served" if self.ready else "during its start"
         return Failure(
-            id="engine-died-at-runtime" if ready else "engine-exited-without-cause",
+            id="engine-died-at-runtime" if self.ready else "engine-exited-without-cause",
             cause=f"The engine process ended {when} and wrote no reason; it was killed or crashed outside Python.",
             remedy="Look at the kernel's log for an out-of-memory kill or a GPU error (Xid).",
             line_no=line_no,
             line=line[:MAX_LINE_SHOWN],
             source="the log itself",
         )
+
+    def leftover(self) -> Failure | None:
+        """What an engine that is known to have failed may have failed of, where `result` finds nothing."""
+        if self.ready and not self.died:
+            return None
+        start = self._start
+        if start.circumstances or start.orphan is not None:
+            return self._without_cause()
+        return None
 
 
 def root_cause(lines: Iterable[str], knowledge: LogKnowledge) -> Failure | None:
@@ -281,8 +370,38 @@ def root_cause(lines: Iterable[str], knowledge: LogKnowledge) -> Failure | None:
     return scan.result()
 
 
+def _unrecognised(line_no: int, exception: str, details: tuple[str, ...] = ()) -> Failure:
+    return Failure(
+        id="unrecognised-exception",
+        cause=exception,
+        remedy="",
+        line_no=line_no,
+        line=exception,
+        details=details,
+        source="the log itself",
+    )
+
+
+def _in_context(hit: Failure, trace: Traceback | None) -> Failure:
+    """A cause named inside an exception's text is shown with the rest of that text."""
+    if trace is None or not trace.exception_no <= hit.line_no <= trace.last_no:
+        return hit
+    return hit.model_copy(update={"details": (trace.exception, *trace.details)})
+
+
 def _of_engine(parsed: LogLine) -> bool:
-    return parsed.process is not None and parsed.process.startswith(("EngineCore", "Worker", "VllmWorker"))
+    return parsed.process is not None and parsed.process.startswith(("EngineCore", "Worker", "VllmWorker", "RayWorker"))
+
+
+def _unwrapped(line: str) -> str:
+    """The text inside a line of Docker's own json-file log; any other line as it is."""
+    if not line.startswith('{"log":"'):
+        return line
+    try:
+        text = json.loads(line)["log"]
+    except (ValueError, KeyError, TypeError):
+        return line
+    return str(text).rstrip("\r\n")
 
 
 def _fact(text: str) -> str | int | float:

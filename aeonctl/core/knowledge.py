@@ -10,8 +10,9 @@ from aeonctl.core.base import Value, invalid
 from aeonctl.core.bootwatch import phase_budgets
 from aeonctl.core.catalog import Read
 from aeonctl.core.death import LifeRow
-from aeonctl.core.failure import LogKnowledge, Signature
+from aeonctl.core.failure import LogKnowledge
 from aeonctl.core.phases import Phase, PhaseBudget, PhaseRow
+from aeonctl.core.signatures import Signature, every_form
 
 _Row = TypeVar("_Row", bound=Value)
 
@@ -37,7 +38,7 @@ def boot_knowledge(read: Read) -> BootKnowledge:
     """Read and check the rows; ConfigurationError profile_invalid names a bad one."""
     phases = _rows(read, "phases", "rows", PhaseRow)
     budgets = phase_budgets(_rows(read, "phases", "budgets", PhaseBudget))
-    log = LogKnowledge(_rows(read, "signatures", "rows", Signature), phases, _rows(read, "life", "rows", LifeRow))
+    log = LogKnowledge(every_form(_rows(read, "signatures", "rows", Signature)), phases, _rows(read, "life", "rows", LifeRow))
     return BootKnowledge(phases, budgets, log)
 
 
