@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from aeonctl.core.death import DeathScan, LifeRow, LifeSign
 from aeonctl.core.loglines import LogLine, parse_line
 from aeonctl.core.logrows import LogForm
-from aeonctl.core.logsift import Block, BlockCutter, LogSift
+from aeonctl.core.logsift import MAX_LINE_BYTES, Block, BlockCutter, LogSift
 from aeonctl.core.phases import Phase, PhaseRow
 from aeonctl.core.signatures import CALM, Rung, Severity, Signature
 from aeonctl.core.tracebacks import MAX_LINE_SHOWN, TRACEBACK, Traceback, Tracebacks
@@ -114,9 +114,12 @@ class FailureScan:
         self._traces = Tracebacks()
         self._start = _Start()
         self._number = 0
+        self._tail = b""
         self._died_no = 0
         self._served_no = 0
         self._clock: tuple[int, int] | None = None
+        self.facts: dict[str, str | int | float] = {}
+        """What the rows of facts read, the latest of each."""
         self.remarks: dict[str, Remark] = {}
         """Benign and informative lines and consequences, by id."""
 
@@ -144,6 +147,12 @@ class FailureScan:
     def lines(self) -> int:
         """Lines read so far."""
         return self._number
+
+    @property
+    def last_line(self) -> str:
+        """The message of the last line that holds text, cut at `MAX_LINE_SHOWN`."""
+        pieces = re.split(rb"[\r\n]+", self._tail.rstrip())
+        return parse_line(_unwrapped(pieces[-1].decode("utf-8", "replace"))).message[:MAX_LINE_SHOWN]
 
     @property
     def causes(self) -> tuple[Failure, ...]:
@@ -186,6 +195,7 @@ class FailureScan:
                 self._settle()
             self._take(_unwrapped(line), rows if at == start else ())
         self._number = block.first_no + data.count(b"\n") - (data.endswith(b"\n"))
+        self._tail = data[-MAX_LINE_BYTES:] if data.strip() else self._tail
         self._last_served(block)
 
     def _matters(self, numbers: Sequence[int]) -> bool:
@@ -259,9 +269,12 @@ class FailureScan:
             and (found := row.pattern.search(parsed.message))
         ]
         severities = {row.severity for row, _ in matches}
-        for row, _ in matches:
-            if row.severity is not Severity.FATAL:
+        for row, found in matches:
+            if row.severity is Severity.FACT:
+                self.facts |= {name: _fact(text) for name, text in found.groupdict().items()}
+            elif row.severity is not Severity.FATAL:
                 self._remark(row, parsed.message)
+        severities.discard(Severity.FACT)
         if self.ready and not _of_engine(parsed):
             self._hear_outside(parsed, matches, severities)
             return
@@ -409,4 +422,4 @@ def _fact(text: str) -> str | int | float:
     bare = text.replace(",", "")
     if re.fullmatch(r"\d+", bare):
         return int(bare)
-    return float(bare) if re.fullmatch(r"\d+\.\d+", bare) else text
+    return float(bare) if re.fullmatch(r"-?\d+\.\d+", bare) else text

@@ -10,7 +10,9 @@ from aeonctl.core.base import Value, invalid
 from aeonctl.core.bootwatch import phase_budgets
 from aeonctl.core.catalog import Read
 from aeonctl.core.death import LifeRow
+from aeonctl.core.evidence import HostSign
 from aeonctl.core.failure import LogKnowledge
+from aeonctl.core.judgements import Judgement
 from aeonctl.core.phases import Phase, PhaseBudget, PhaseRow
 from aeonctl.core.signatures import Signature, every_form
 
@@ -32,6 +34,24 @@ class BootKnowledge:
         if unknown:
             raise invalid("the seat's boot_seconds", [f"{name}: there is no such phase" for name in unknown])
         return {**self.budgets, **{known[name]: seconds for name, seconds in seat.items()}}
+
+
+@dataclass(frozen=True)
+class DiagnosisKnowledge:
+    """What telling the cause of a failure needs: the rows of the log, of the host's output, and what decides."""
+
+    log: LogKnowledge
+    signs: Sequence[HostSign]
+    judgements: Sequence[Judgement]
+
+
+def diagnosis_knowledge(read: Read) -> DiagnosisKnowledge:
+    """Read and check the rows; ConfigurationError profile_invalid names a bad one."""
+    return DiagnosisKnowledge(
+        boot_knowledge(read).log,
+        _rows(read, "signatures", "facts", HostSign),
+        _rows(read, "signatures", "judgements", Judgement),
+    )
 
 
 def boot_knowledge(read: Read) -> BootKnowledge:

@@ -21,6 +21,8 @@ class Severity(StrEnum):
     """Looks like an error in healthy logs too."""
     INFO = "info"
     """Harmless, and worth knowing."""
+    FACT = "fact"
+    """Tells what judgements ask for; no finding."""
 
 
 class Rung(StrEnum):
@@ -72,7 +74,7 @@ class Signature(LogRow):
 
     def heard_at(self, level: str | None) -> bool:
         """Whether a line of this level may be what the row describes."""
-        if self.last_resort or self.severity in (Severity.BENIGN, Severity.INFO):
+        if self.last_resort or self.severity in (Severity.BENIGN, Severity.INFO, Severity.FACT):
             return True
         return level not in CALM or (self.warning and level == "WARNING")
 
