@@ -1,9 +1,9 @@
 """Every command, by importing the modules that define them; each is light until it runs."""
 
-from aeonctl.cli import commands_fetch, commands_know, commands_lock, commands_run
+from aeonctl.cli import commands_diagnose, commands_fetch, commands_know, commands_lock, commands_run
 from aeonctl.cli.app import app
 
-__all__ = ["ORDER", "app", "commands_fetch", "commands_know", "commands_lock", "commands_run"]
+__all__ = ["ORDER", "app", "commands_diagnose", "commands_fetch", "commands_know", "commands_lock", "commands_run"]
 
 ORDER = (
     "doctor",
@@ -16,6 +16,8 @@ ORDER = (
     "status",
     "logs",
     "down",
+    "diagnose",
+    "explain",
     "lock",
     "rollback",
 )
