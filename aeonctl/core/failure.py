@@ -408,7 +408,7 @@ def _of_engine(parsed: LogLine) -> bool:
 
 def _unwrapped(line: str) -> str:
     """The text inside a line of Docker's own json-file log; any other line as it is."""
-    if not line.startswith('{"log":"'):
+    if not line.startswith('{"log":'):
         return line
     try:
         text = json.loads(line)["log"]
