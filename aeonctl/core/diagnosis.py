@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from pydantic import Field
+
 from aeonctl.core.base import Value
 from aeonctl.core.failure import Failure, FailureScan
 from aeonctl.core.judgements import Judgement, first_true
@@ -41,7 +43,7 @@ class Finding(Value):
     because: tuple[str, ...] = ()
     """Why it is believed."""
     details: tuple[str, ...] = ()
-    facts: dict[str, str | int | float] = {}
+    facts: dict[str, str | int | float] = Field(default_factory=dict)
     rung: Rung = Rung.NONE
     count: int = 1
 
@@ -242,7 +244,9 @@ def _summary(verdict: Verdict, fatal: Sequence[Finding], scan: FailureScan, host
         return "It was stopped on request." if scan.stopping else "The engine started and serves."
     code = host.get("exit_code")
     ended = f", and it ended with exit code {code}" if code is not None else ""
-    return f"The log holds no cause: it stops in phase {scan.phase.value}{ended}." if scan.lines else "The log is empty."
+    return (
+        f"The log holds no cause: it stops in phase {scan.phase.value}{ended}." if scan.lines else "The log is empty."
+    )
 
 
 def _would_help(verdict: Verdict, offers: Sequence[Judgement], host: Mapping[str, Any]) -> tuple[str, ...]:

@@ -19,7 +19,9 @@ from aeonctl.core.units import GIB
 
 Facts = Mapping[str, Any]
 
-_FORMAT = re.compile(r"docker (?:container )?(?:inspect|ps)\b.*?(?:-f|--format)[ =](?P<quote>['\"])(?P<format>.*?)(?P=quote)")
+_FORMAT = re.compile(
+    r"docker (?:container )?(?:inspect|ps)\b.*?(?:-f|--format)[ =](?P<quote>['\"])(?P<format>.*?)(?P=quote)"
+)
 _FIELD = re.compile(r"\{\{\s*(?:json )?\.(?P<path>[\w.]+)\s*\}\}")
 _INSPECTED = {
     "ExitCode": "exit_code",
@@ -103,9 +105,7 @@ def _value(text: str) -> Any:
 def _run_seconds(facts: Facts) -> dict[str, float]:
     """How long the container ran, when both ends are told."""
     try:
-        began, ended = (
-            datetime.fromisoformat(str(facts[name]).replace("Z", "+00:00")) for name in ("started_at", "finished_at")
-        )
+        began, ended = (datetime.fromisoformat(str(facts[name])) for name in ("started_at", "finished_at"))
         return {"run_seconds": (ended - began).total_seconds()}
     except (KeyError, ValueError, TypeError):
         return {}

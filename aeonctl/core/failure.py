@@ -8,20 +8,18 @@ exception of the first traceback that was not a warning stands for it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
+from aeonctl.core.causes import Failure, Remark, Start, fact_of, in_context, of_engine, text_of, unrecognised
 from aeonctl.core.death import DeathScan, LifeRow, LifeSign
 from aeonctl.core.loglines import LogLine, parse_line
 from aeonctl.core.logrows import LogForm
-from aeonctl.core.logsift import MAX_LINE_BYTES, Block, BlockCutter, LogSift
+from aeonctl.core.logsift import DIGITS, Block, BlockCutter, LogSift
 from aeonctl.core.phases import Phase, PhaseRow
-from aeonctl.core.signatures import CALM, Rung, Severity, Signature
-from aeonctl.core.tracebacks import MAX_LINE_SHOWN, TRACEBACK, Traceback, Tracebacks
+from aeonctl.core.signatures import CALM, Severity, Signature
+from aeonctl.core.tracebacks import MAX_LINE_SHOWN, TRACEBACK, Tracebacks
 
 MAX_CAUSES = 16
 """Causes that are kept beside the first one."""
@@ -32,8 +30,6 @@ _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)")
 _DAY = 24 * 3600
 _ANY = len(Phase)
-_SERVED = -1
-"""Stands among the numbers of rows for a line that shows an engine at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,50 +39,6 @@ class LogKnowledge:
     signatures: Sequence[Signature]
     phases: Sequence[PhaseRow]
     life: Sequence[LifeRow]
-
-
-class Failure(BaseModel):
-    """The first cause of a failure, as far as the log tells."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: str
-    cause: str
-    remedy: str
-    command: str = ""
-    rung: Rung = Rung.NONE
-    line_no: int
-    """From 1, counted as ``grep -n`` counts; 0 when no line says it."""
-    line: str
-    """The message of the line that names the cause, cut at `MAX_LINE_SHOWN`."""
-    details: tuple[str, ...] = ()
-    """The exception's text around the line, where it has more than that line."""
-    facts: dict[str, str | int | float] = {}
-    """What the signature's named groups read from the line."""
-    source: str
-
-
-@dataclass(slots=True)
-class Remark:
-    """A line that looks bad and is not, or that only follows from a failure: where first, and how often."""
-
-    row: Signature
-    line_no: int
-    line: str
-    count: int = 1
-
-
-@dataclass(slots=True)
-class _Start:
-    """What one start of the engine has said so far."""
-
-    causes: dict[str, Failure] = field(default_factory=dict)
-    circumstances: dict[str, Failure] = field(default_factory=dict)
-    exception: Traceback | None = None
-    orphan: tuple[int, str] | None = None
-    consequence: tuple[int, str] | None = None
-    outside: Failure | None = None
-    """A cause on a line of no known process, written while the engine served: only a death makes it one."""
 
 
 class FailureScan:
@@ -99,20 +51,17 @@ class FailureScan:
 
     def __init__(self, knowledge: LogKnowledge) -> None:
         self._knowledge = knowledge
-        serving = [row for row in knowledge.life if row.sign is LifeSign.SERVING]
         phases = [row for row in knowledge.phases if row.phase is not None]
-        life = [row for row in knowledge.life if row.sign is not LifeSign.SERVING]
-        self._rows: tuple[LogForm | None, ...] = (None, None, *knowledge.signatures, *phases, *life)
+        self._rows: tuple[LogForm | None, ...] = (None, None, *knowledge.signatures, *phases, *knowledge.life)
         needles = [TRACEBACK, _ORPHAN, *(row.contains for row in self._rows if row is not None)]
         self._sift, self._needles = LogSift(needles), needles
-        self._serving_rows = [(row, row.contains.encode()) for row in serving]
         self._cutter = BlockCutter()
-        self._ranks = [row.phase.rank if isinstance(row, PhaseRow) and row.phase else _ANY for row in self._rows]
+        self._ranks = [_rank_of(row) for row in self._rows]
         self.phase = Phase.CREATED
         """How far the latest start came."""
-        self._life = DeathScan(life)
+        self._life = DeathScan(knowledge.life)
         self._traces = Tracebacks()
-        self._start = _Start()
+        self._start = Start()
         self._number = 0
         self._tail = b""
         self._died_no = 0
@@ -151,8 +100,7 @@ class FailureScan:
     @property
     def last_line(self) -> str:
         """The message of the last line that holds text, cut at `MAX_LINE_SHOWN`."""
-        pieces = re.split(rb"[\r\n]+", self._tail.rstrip())
-        return parse_line(_unwrapped(pieces[-1].decode("utf-8", "replace"))).message[:MAX_LINE_SHOWN]
+        return parse_line(text_of(self._tail.rstrip().rpartition(b"\r")[2])).message[:MAX_LINE_SHOWN]
 
     @property
     def causes(self) -> tuple[Failure, ...]:
@@ -174,59 +122,45 @@ class FailureScan:
         self.read((line + "\n").encode("utf-8", "surrogateescape"))
 
     def _read_block(self, block: Block) -> None:
-        data, counted, number, cursor = block.data, 0, block.first_no, 0
-        served = None if self.ready else self._first_served(block)
-        hits = [(start, rows) for start, rows in self._sift.hits(block) if start != served]
-        if served is not None:
-            hits = sorted([*hits, (served, [_SERVED])])
-        upcoming = iter([*hits, (len(data), [_SERVED])])
-        start, rows = next(upcoming)
-        while True:
-            while start < len(data) and (start < cursor or not self._matters(rows)):
-                start, rows = next(upcoming)
-            at = min(cursor, start) if self._traces.open else start
-            if at >= len(data):
-                break
-            number, counted = number + data.count(b"\n", counted, at), at
-            line, cursor = block.segment(at)
-            self._number = number
-            if at == served and not self.ready:
-                self.phase = Phase.READY
-                self._settle()
-            self._take(_unwrapped(line), rows if at == start else ())
-        self._number = block.first_no + data.count(b"\n") - (data.endswith(b"\n"))
-        self._tail = data[-MAX_LINE_BYTES:] if data.strip() else self._tail
-        self._last_served(block)
+        known = self._sift.numbers(block.shapes)
+        for index, shape in enumerate(block.shapes):
+            numbers = known[shape]
+            if self._traces.open or (numbers and self._matters(numbers)):
+                self._number = block.first_no + index
+                self._read_line(block.lines[index], numbers)
+        if block.lines:
+            self._number = block.first_no + len(block.lines) - 1
+            self._tail = next((line for line in reversed(block.lines) if line.strip()), self._tail)
+
+    def _read_line(self, line: bytes, numbers: Sequence[int]) -> None:
+        """A physical line: a redrawn bar holds several."""
+        if b"\r" not in line:
+            self._take(text_of(line), numbers)
+            return
+        for segment in line.split(b"\r"):
+            shape = segment.translate(None, DIGITS)
+            found = self._sift.numbers([shape])[shape]
+            if segment and (self._traces.open or (found and self._matters(found))):
+                self._take(text_of(segment), found)
 
     def _matters(self, numbers: Sequence[int]) -> bool:
-        """False when all that a line could do is to begin a phase that has begun."""
+        """False when all that a line could do is to show a phase that has begun, or an engine that serves."""
         reached = self.phase.rank
-        return any(number == _SERVED or self._ranks[number] > reached for number in numbers)
-
-    def _first_served(self, block: Block) -> int | None:
-        """Where the first line begins that only an engine at work writes."""
-        starts = (block.start_of(at) for _, needle in self._serving_rows if (at := block.data.find(needle)) >= 0)
-        return min((start for start in starts if self._is_served(block, start)), default=None)
-
-    def _last_served(self, block: Block) -> None:
-        if not self._start.causes:
-            return
-        for _, needle in self._serving_rows:
-            at = block.data.rfind(needle)
-            if at >= 0 and self._is_served(block, block.start_of(at)):
-                self._served_no = max(self._served_no, block.first_no + block.data.count(b"\n", 0, at))
-
-    def _is_served(self, block: Block, start: int) -> bool:
-        message = parse_line(_unwrapped(block.segment(start)[0])).message
-        return any(row.pattern.match(message) for row, _ in self._serving_rows)
+        if self._start.causes and self.ready:
+            reached -= 1
+        ranks = self._ranks
+        for number in numbers:  # noqa: SIM110 - any() with a generator halves the speed
+            if ranks[number] > reached:
+                return True
+        return False
 
     def _settle(self) -> None:
         """What was said so far led to nothing: the engine is ready, or starts anew after it had been."""
-        self._start = _Start()
+        self._start = Start()
         self._traces = Tracebacks()
 
     def _take(self, line: str, numbers: Sequence[int]) -> None:
-        rows = [self._rows[number] for number in numbers if number != _SERVED]
+        rows = [self._rows[number] for number in numbers]
         if any(isinstance(row, LifeRow) for row in rows):
             self._live(line)
         parsed = parse_line(line)
@@ -243,9 +177,10 @@ class FailureScan:
         """Enter the phases that the line begins; whether the start became ready by it."""
         was_ready = self.ready
         for row in rows:
-            if isinstance(row, PhaseRow) and row.phase and row.phase.rank > self.phase.rank:
-                if row.pattern.search(message):
-                    self.phase = row.phase
+            if not isinstance(row, PhaseRow) or row.phase is None or row.phase.rank <= self.phase.rank:
+                continue
+            if row.pattern.search(message):
+                self.phase = row.phase
         return self.ready and not was_ready
 
     def _live(self, line: str) -> None:
@@ -253,6 +188,11 @@ class FailureScan:
         sign = self._life.feed(line)
         if self._life.line is not death:
             self._died_no = self._number
+        if sign is LifeSign.SERVING:
+            self._served_no = self._number
+            if not self.ready:
+                self.phase = Phase.READY
+                self._settle()
         if sign is LifeSign.STARTING:
             if self.ready:
                 self._settle()
@@ -271,11 +211,11 @@ class FailureScan:
         severities = {row.severity for row, _ in matches}
         for row, found in matches:
             if row.severity is Severity.FACT:
-                self.facts |= {name: _fact(text) for name, text in found.groupdict().items()}
+                self.facts |= {name: fact_of(text) for name, text in found.groupdict().items()}
             elif row.severity is not Severity.FATAL:
                 self._remark(row, parsed.message)
         severities.discard(Severity.FACT)
-        if self.ready and not _of_engine(parsed):
+        if self.ready and not of_engine(parsed):
             self._hear_outside(parsed, matches, severities)
             return
         if Severity.CONSEQUENCE in severities:
@@ -309,7 +249,7 @@ class FailureScan:
             rung=row.rung,
             line_no=self._number,
             line=message[:MAX_LINE_SHOWN],
-            facts={name: _fact(text) for name, text in found.groupdict().items() if text is not None},
+            facts={name: fact_of(text) for name, text in found.groupdict().items() if text is not None},
             source=row.source,
         )
 
@@ -324,9 +264,9 @@ class FailureScan:
         trace = self._traces.feed(parsed, self._number, is_cause=is_cause)
         if trace is not None and self._start.exception is None:
             self._start.exception = trace
-        if orphan and trace is None and parsed.level not in CALM and self._start.orphan is None:
-            if _EXCEPTION.match(parsed.message):
-                self._start.orphan = (self._number, parsed.message[:MAX_LINE_SHOWN])
+        heard = orphan and trace is None and parsed.level not in CALM and self._start.orphan is None
+        if heard and _EXCEPTION.match(parsed.message):
+            self._start.orphan = (self._number, parsed.message[:MAX_LINE_SHOWN])
 
     def result(self) -> Failure | None:
         """The first cause so far; None when the log shows no failure."""
@@ -335,9 +275,9 @@ class FailureScan:
         if self.ready and not self.died and (hit is None or hit.line_no <= self._served_no or self.stopping):
             return None
         if hit is not None and (trace is None or hit.line_no <= trace.last_no):
-            return _in_context(hit, trace)
+            return in_context(hit, trace)
         if trace is not None:
-            return _unrecognised(trace.exception_no, trace.exception, trace.details)
+            return unrecognised(trace.exception_no, trace.exception, trace.details)
         if hit is not None:
             return hit
         if self.died and start.outside is not None:
@@ -351,7 +291,7 @@ class FailureScan:
             if row.id in self._start.circumstances:
                 return self._start.circumstances[row.id]
         if self._start.orphan is not None:
-            return _unrecognised(*self._start.orphan)
+            return unrecognised(*self._start.orphan)
         line_no, line = self._start.consequence or (0, "")
         if self._life.line is not None:
             line_no, line = self._died_no, parse_line(self._life.line).message
@@ -383,43 +323,11 @@ def root_cause(lines: Iterable[str], knowledge: LogKnowledge) -> Failure | None:
     return scan.result()
 
 
-def _unrecognised(line_no: int, exception: str, details: tuple[str, ...] = ()) -> Failure:
-    return Failure(
-        id="unrecognised-exception",
-        cause=exception,
-        remedy="",
-        line_no=line_no,
-        line=exception,
-        details=details,
-        source="the log itself",
-    )
+def _rank_of(row: LogForm | None) -> int:
+    """The phase at which a row has nothing more to say; beyond all phases for one that always matters."""
+    if isinstance(row, PhaseRow) and row.phase is not None:
+        return row.phase.rank
+    return Phase.READY.rank if isinstance(row, LifeRow) and row.sign is LifeSign.SERVING else _ANY
 
 
-def _in_context(hit: Failure, trace: Traceback | None) -> Failure:
-    """A cause named inside an exception's text is shown with the rest of that text."""
-    if trace is None or not trace.exception_no <= hit.line_no <= trace.last_no:
-        return hit
-    return hit.model_copy(update={"details": (trace.exception, *trace.details)})
-
-
-def _of_engine(parsed: LogLine) -> bool:
-    return parsed.process is not None and parsed.process.startswith(("EngineCore", "Worker", "VllmWorker", "RayWorker"))
-
-
-def _unwrapped(line: str) -> str:
-    """The text inside a line of Docker's own json-file log; any other line as it is."""
-    if not line.startswith('{"log":'):
-        return line
-    try:
-        text = json.loads(line)["log"]
-    except (ValueError, KeyError, TypeError):
-        return line
-    return str(text).rstrip("\r\n")
-
-
-def _fact(text: str) -> str | int | float:
-    """A number where the text is one, thousands separators allowed."""
-    bare = text.replace(",", "")
-    if re.fullmatch(r"\d+", bare):
-        return int(bare)
-    return float(bare) if re.fullmatch(r"-?\d+\.\d+", bare) else text
+__all__ = ["Failure", "FailureScan", "LogKnowledge", "root_cause"]

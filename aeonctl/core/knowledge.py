@@ -58,7 +58,9 @@ def boot_knowledge(read: Read) -> BootKnowledge:
     """Read and check the rows; ConfigurationError profile_invalid names a bad one."""
     phases = _rows(read, "phases", "rows", PhaseRow)
     budgets = phase_budgets(_rows(read, "phases", "budgets", PhaseBudget))
-    log = LogKnowledge(every_form(_rows(read, "signatures", "rows", Signature)), phases, _rows(read, "life", "rows", LifeRow))
+    log = LogKnowledge(
+        every_form(_rows(read, "signatures", "rows", Signature)), phases, _rows(read, "life", "rows", LifeRow)
+    )
     return BootKnowledge(phases, budgets, log)
 
 

@@ -7,13 +7,16 @@ same for any number of rows; only where a row's word occurs is the row's whole s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_LINE_BYTES = 64 * 1024
 """A line longer than this keeps its head only: a log that never ends a line must not fill the memory."""
 BLOCK_BYTES = 256 * 1024
+DIGITS = b"0123456789"
 _ANCHOR = 5
+_MOST_HELD = 4 * 1024 * 1024
+"""Bytes of shapes that are remembered at most."""
 
 _ANSI = re.compile(
     rb"\x1b(?:"
@@ -26,24 +29,13 @@ _ANSI = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    r"""Whole lines of a log without terminal escapes. Lines end at ``\n``; a redrawn bar gives segments at ``\r``."""
+    """Whole lines of a log without terminal escapes."""
 
-    data: bytes
+    lines: list[bytes]
+    shapes: list[bytes]
+    """The same lines without their digits: lines that differ in a time or a number have one shape."""
     first_no: int
     """The number of the first line, from 1, counted as ``grep -n`` counts."""
-
-    def segment(self, start: int) -> tuple[str, int]:
-        """The segment that begins at ``start``, cut at `MAX_LINE_BYTES`, and where the next one begins."""
-        end = self.data.find(b"\n", start)
-        end = len(self.data) if end < 0 else end
-        cut = self.data.find(b"\r", start, end)
-        end = end if cut < 0 else cut
-        return self.data[start : min(end, start + MAX_LINE_BYTES)].decode("utf-8", "replace"), end + 1
-
-    def start_of(self, position: int) -> int:
-        """Where the segment begins that holds ``position``."""
-        line = self.data.rfind(b"\n", 0, position) + 1
-        return max(line, self.data.rfind(b"\r", line, position) + 1)
 
 
 class BlockCutter:
@@ -81,19 +73,28 @@ class BlockCutter:
             self._rest, self._dropping = b"", True
 
     def _block(self, data: bytes) -> Block:
-        block = Block(_ANSI.sub(b"", data) if b"\x1b" in data else data, self._no)
-        self._no += data.count(b"\n")
-        return block
+        if b"\x1b" in data:
+            data = _ANSI.sub(b"", data)
+        lines, first_no = data.split(b"\n"), self._no
+        self._no += len(lines) - 1
+        if not lines[-1]:
+            lines.pop()
+        shapes = data.translate(None, DIGITS).split(b"\n")[: len(lines)]
+        return Block(lines, shapes, first_no)
 
 
 class LogSift:
-    """Says where in a block any of many substrings stands. ``needles`` keep their places as numbers."""
+    """Says which of many substrings a line may hold. ``needles`` keep their places as numbers.
+
+    Digits are left out of lines and needles alike, so a needle that is found may still not be there; one that is not
+    found is not there. What was found is remembered by the line's shape, because logs repeat themselves.
+    """
 
     def __init__(self, needles: Sequence[str]) -> None:
         self._by_word: dict[bytes, list[tuple[int, bytes]]] = {}
         others: list[tuple[int, bytes]] = []
         for number, needle in enumerate(needles):
-            entry = (number, needle.encode())
+            entry = (number, needle.encode().translate(None, DIGITS))
             word = _inner_word(entry[1])
             if word:
                 self._by_word.setdefault(word, []).append(entry)
@@ -101,33 +102,33 @@ class LogSift:
                 others.append(entry)
         self._words = frozenset(self._by_word)
         self._anchors = _anchors(others)
+        self._known: dict[bytes, tuple[int, ...]] = {}
+        self._held = 0
 
-    def hits(self, block: Block) -> list[tuple[int, list[int]]]:
-        """The segments that hold needles, in order: where each begins, and the numbers of its needles."""
-        data = block.data
-        found: dict[int, list[int]] = {}
-        for word in self._words.intersection(data.split()):
-            for number, needle in self._by_word[word]:
-                _note(block, number, needle, found)
-        for anchor, entries in self._anchors:
-            if anchor in data:
-                for number, needle in entries:
-                    _note(block, number, needle, found)
-        return [(start, sorted(found[start])) for start in sorted(found)]
+    def numbers(self, shapes: Sequence[bytes]) -> Mapping[bytes, tuple[int, ...]]:
+        """For each of the shapes, the numbers of the needles that it holds, in order; others may be in the mapping."""
+        known = self._known
+        fresh = {shape for shape in shapes if shape not in known}
+        if not fresh:
+            return known
+        text = b"\n".join(fresh)
+        self._held += len(text)
+        if self._held > _MOST_HELD:
+            fresh, self._held = set(shapes), len(text)
+            known.clear()
+            text = b"\n".join(fresh)
+        present = self._present(text)
+        for shape in fresh:
+            known[shape] = tuple([number for number, needle in present if needle in shape]) if present else ()
+        return known
 
-
-def _note(block: Block, number: int, needle: bytes, found: dict[int, list[int]]) -> None:
-    """Every segment that holds one needle."""
-    data = block.data
-    at = data.find(needle)
-    while at >= 0:
-        start = block.start_of(at)
-        numbers = found.setdefault(start, [])
-        numbers.append(number)
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        cut = data.find(b"\r", at, end)
-        at = data.find(needle, end if cut < 0 else cut)
+    def _present(self, text: bytes) -> list[tuple[int, bytes]]:
+        """The needles that stand anywhere in the text."""
+        entries = [entry for word in self._words.intersection(text.split()) for entry in self._by_word[word]]
+        for anchor, anchored in self._anchors:
+            if anchor in text:
+                entries += anchored
+        return sorted(entry for entry in entries if entry[1] in text)
 
 
 def _inner_word(needle: bytes) -> bytes:

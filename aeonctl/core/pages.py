@@ -103,7 +103,9 @@ def option_pages(option: str, catalog: Catalog) -> list[Page]:
     if not kinds:
         return []
     kinds = list(dict.fromkeys(kinds))
-    seats = [f"seat {seat.id} sets it to {seat.options[bare]}" for seat in catalog.seats.values() if bare in seat.options]
+    seats = [
+        f"seat {seat.id} sets it to {seat.options[bare]}" for seat in catalog.seats.values() if bare in seat.options
+    ]
     rules = [f"rule {rule.id}: {rule.why}" for rule in catalog.rules.values() if _touches(rule, bare)]
     return [
         Page(

@@ -95,5 +95,3 @@ def _given(form: Form) -> dict[str, object]:
 def every_form(signatures: Iterable[Signature]) -> list[Signature]:
     """Each line of each signature as a signature of its own; ids repeat."""
     return [form for signature in signatures for form in signature.forms()]
-
-

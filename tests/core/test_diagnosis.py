@@ -95,8 +95,7 @@ PREFIXES = {
 NOISE = [
     "(APIServer pid=1) INFO 09-12 10:15:05 [api_server.py:99] Available routes are:",
     "Triton is installed, but doesn't include CPU backend. Disabling Triton.",
-    "(APIServer pid=1) WARNING 11-30 20:45:57 [system_utils.py:255] Found ulimit of 20000 and failed to automatically "
-    "increase with error x. This can cause fd limit errors like `OSError: [Errno 24] Too many open files`.",
+    "(APIServer pid=1) WARNING 11-30 20:45:57 [x.py:255] Found ulimit of 20000 (`OSError: [Errno 24] Too many open`).",
     "    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.",
     "(APIServer pid=1) DEBUG 09-12 10:15:05 [x.py:9] torch.OutOfMemoryError: CUDA out of memory (what a test says)",
 ]
@@ -159,8 +158,12 @@ LOADING = "(EngineCore pid=168) INFO 09-12 10:15:29 [x.py:1] Starting to load mo
 READY = "(APIServer pid=1) INFO:     Application startup complete."
 DEAD = ENGINE + "EngineCore encountered a fatal error."
 NOT_READY = ENGINE + "RuntimeError: CUDA driver error: device not ready"
-LAST = "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
-GATED = "(APIServer pid=1) OSError: Cannot access gated repo for url https://huggingface.co/o/n/resolve/main/config.json."
+LAST = (
+    "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+)
+GATED = (
+    "(APIServer pid=1) OSError: Cannot access gated repo for url https://huggingface.co/o/n/resolve/main/config.json."
+)
 SMALL = (
     ENGINE + "ValueError: To serve at least one request with the model's max seq len (131072), (4.00 GiB KV cache is "
     "needed, which is larger than the available KV cache memory (2.50 GiB)."
@@ -171,7 +174,11 @@ SMALL = (
     ("lines", "host", "expected"),
     [
         ([READY, DEAD, NOT_READY], "", "wsl2-tdr-gpu-reset"),
-        ([READY, DEAD, NOT_READY], "misc dxg: dxgk: dxgkio_make_resident: Ioctl failed: -12", "wsl2-gpu-residency-enomem"),
+        (
+            [READY, DEAD, NOT_READY],
+            "misc dxg: dxgk: dxgkio_make_resident: Ioctl failed: -12",
+            "wsl2-gpu-residency-enomem",
+        ),
         ([GATED], "", "model-repo-gated"),
         ([GATED], "/home/u/.cache/huggingface/hub -> /root/.cache/huggingface", "hf-cache-mounted-at-wrong-level"),
         ([LOADING], "NVIDIA GB10\n$ docker inspect -f '{{.State.ExitCode}}' x\n137", "uma-host-oom-during-load"),
@@ -179,7 +186,11 @@ SMALL = (
         ([LOADING], "Exited (137) 2 minutes ago", "unclear"),
         ([LOADING, LAST], "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", "gpu-fell-off-the-bus"),
         ([SMALL], "", "kv-cache-too-small-for-max-len"),
-        (["(EngineCore pid=1) Estimated CUDA graph memory: 2.10 GiB total", SMALL], "", "cudagraph-reservation-too-large"),
+        (
+            ["(EngineCore pid=1) Estimated CUDA graph memory: 2.10 GiB total", SMALL],
+            "",
+            "cudagraph-reservation-too-large",
+        ),
         ([READY], '{"choices":[{"message":{"content":"!!!!!!!!!!!!!!!!"}}]}', "generation-corrupt"),
         ([READY], '{"choices":[{"message":{"content":"Hello! How can I help you today?"}}]}', "none"),
         ([READY], "$ docker inspect -f '{{.State.ExitCode}} {{.State.OOMKilled}}' x\n137 true", "host-oom-kill"),
@@ -190,7 +201,7 @@ def test_the_hosts_facts_tell_causes_apart(lines: list[str], host: str, expected
 
 
 def test_two_causes_of_one_text_are_both_offered_with_what_decides() -> None:
-    found = judged("\n".join([READY, DEAD, NOT_READY]).encode())
+    found = judged(f"{READY}\n{DEAD}\n{NOT_READY}".encode())
     other = next(finding for finding in found.findings if finding.id == "wsl2-gpu-residency-enomem")
     assert "dmesg" in other.because[0]
     assert found.would_help

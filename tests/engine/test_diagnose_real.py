@@ -72,7 +72,9 @@ class Engines:
 
     def kill(self, container: Container, process: str) -> None:
         """SIGKILL to a process inside by the name that vLLM gives it."""
-        script = f'for p in /proc/[0-9]*; do case "$(cat $p/comm)" in "{process}"*) kill -9 "${{p#/proc/}}";; esac; done'
+        script = (
+            f'for p in /proc/[0-9]*; do case "$(cat $p/comm)" in "{process}"*) kill -9 "${{p#/proc/}}";; esac; done'
+        )
         container.exec_run(["/bin/sh", "-c", script])
 
 
