@@ -27,7 +27,7 @@ def diagnose(context: typer.Context, target: Target = None, host_facts: HostFact
     return views_diagnose.diagnosis(target, host_facts, session_of(context))
 
 
-@app.command("explain", epilog=EVERYWHERE)
+@app.command("explain", epilog=EVERYWHERE, context_settings={"ignore_unknown_options": True})
 def explain(
     context: typer.Context,
     ident: Annotated[str, typer.Argument(metavar="ID", help="A finding, a rule, an option of vllm serve, a check.")],

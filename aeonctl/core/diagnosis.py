@@ -115,13 +115,13 @@ def _facts(scan: FailureScan, failure: Failure | None, host: Mapping[str, Any]) 
     if failure is None and scan.ready and _known_to_have_ended(host, scan):
         ended = "silent"
     return {
+        **{f"log.{name}": value for name, value in scan.facts.items()},
         "log.cause": "none" if failure is None else failure.id,
         "log.phase": scan.phase.value,
         "log.ready": scan.ready,
         "log.healthy": healthy and ended != "silent",
         "log.ended": ended,
         "log.seconds": scan.seconds,
-        "log.gpus": scan.facts.get("gpus"),
         "log.nccl_last": "nccl" in scan.facts and scan.phase.rank <= Phase.ENGINE.rank,
         "log.graphs_take_what_is_missing": _graphs_are_the_gap(scan, failure),
         **{f"host.{name}": value for name, value in host.items()},

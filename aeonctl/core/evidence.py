@@ -53,7 +53,7 @@ def facts_of_text(text: str, signs: Sequence[HostSign]) -> dict[str, Any]:
     """The facts that pasted output tells; an unknown fact is absent."""
     facts: dict[str, Any] = {}
     asked: list[str] | None = None
-    for line in text.splitlines():
+    for line in _whole_lines(text):
         if line.lstrip().startswith(("$", "#")):
             asked = _asked(line)
         elif asked:
@@ -63,6 +63,11 @@ def facts_of_text(text: str, signs: Sequence[HostSign]) -> dict[str, Any]:
             if sign.contains in line and (found := sign.pattern.search(line)):
                 facts.setdefault(sign.fact, _told(sign, found))
     return facts | _run_seconds(facts)
+
+
+def _whole_lines(text: str) -> list[str]:
+    """The lines, a mount's source and destination as JSON writes them below each other in one."""
+    return re.sub(r'("Source": *"[^"]*",) *\r?\n', r"\1 ", text).splitlines()
 
 
 def _told(sign: HostSign, found: re.Match[str]) -> Any:
