@@ -218,7 +218,7 @@ class FailureScan:
         if self.ready and not of_engine(parsed):
             self._hear_outside(parsed, matches, severities)
             return
-        if Severity.CONSEQUENCE in severities:
+        if Severity.CONSEQUENCE in severities and self._start.consequence is None:
             self._start.consequence = (self._number, parsed.message)
         if not severities & {Severity.BENIGN, Severity.INFO}:
             for row, found in matches:

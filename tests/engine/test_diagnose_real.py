@@ -161,7 +161,7 @@ def test_a_worker_killed_while_it_starts(engines: Engines, docker_host: str) -> 
     engines.log_until(container, b"(Worker pid=")
     engines.kill(container, "VLLM::Worker")
     engines.ended(container)
-    assert root_id(diagnosis(docker_host, container)) in {"engine-core-killed", "engine-exited-without-cause"}
+    assert root_id(diagnosis(docker_host, container)) in {"engine-core-killed", "worker-ended-without-cause"}
 
 
 def test_a_healthy_engine_and_then_its_engine_process_killed(engines: Engines, docker_host: str) -> None:
