@@ -78,6 +78,7 @@ def diagnose(
     if judged is not None:
         fatal = [_judged(judged, scan, facts, seat), *fatal]
     if fatal:
+        fatal[0] = fatal[0].model_copy(update={"because": (*fatal[0].because, *_beside(fatal[0].id, host))})
         named = {finding.id for finding in fatal}
         fatal += [_found(cause, scan, seat) for cause in scan.causes if cause.id not in named]
     verdict = _verdict(bool(fatal), scan, host)
@@ -173,6 +174,20 @@ def _judged(judgement: Judgement, scan: FailureScan, facts: Mapping[str, Any], s
         because=judgement.reasons(facts),
         rung=judgement.rung,
     )
+
+
+def _beside(ident: str, host: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the host's facts add to a cause that the log names."""
+    words = []
+    if isinstance(count := host.get("restart_count"), int) and count > 1:
+        words.append(
+            f"it was restarted {count} times (policy {host.get('restart_policy', 'unknown')}): stop that first"
+        )
+    if ident == "port-in-use" and "port_owner" in host:
+        words.append(f"the port is held by {host['port_owner']}")
+    if ident == "checkpoint-file-corrupt-or-partial" and "tiny_file" in host:
+        words.append(f"{host['tiny_file']} is far too small to be weights")
+    return tuple(words)
 
 
 def _offers(judgements: Sequence[Judgement], facts: Mapping[str, Any], named: set[str]) -> list[Judgement]:

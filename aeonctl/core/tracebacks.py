@@ -13,6 +13,8 @@ MAX_DETAILS = 4
 MAX_LENGTH = 2000
 """Lines after which an open traceback is given up: its end is not in this log."""
 _MAX_OPEN = 32
+_MOST_CALM = 16
+"""Calm lines of the same process that may stand between an exception and its details."""
 
 TRACEBACK = "Traceback (most recent call last)"
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
@@ -32,6 +34,7 @@ class Traceback:
     exception: str = ""
     exception_no: int = 0
     details: tuple[str, ...] = ()
+    calm: int = 0
 
 
 _Key = tuple[str | None, int | None]
@@ -55,7 +58,9 @@ class Tracebacks:
         self._give_up(number)
         if parsed.level in CALM:
             if trace is not None and trace.ended:
-                self.open.pop(key, None)
+                trace.calm += 1
+                if trace.calm > _MOST_CALM:
+                    self.open.pop(key, None)
             return None
         if message.startswith(TRACEBACK):
             self._begin(key, trace, number)
