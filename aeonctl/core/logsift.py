@@ -15,6 +15,7 @@ MAX_LINE_BYTES = 64 * 1024
 BLOCK_BYTES = 256 * 1024
 DIGITS = b"0123456789"
 _ANCHOR = 5
+_HEAD_BYTES = 256
 _MOST_HELD = 4 * 1024 * 1024
 """Bytes of shapes that are remembered at most."""
 
@@ -111,15 +112,15 @@ class LogSift:
         fresh = {shape for shape in shapes if shape not in known}
         if not fresh:
             return known
-        text = b"\n".join(fresh)
-        self._held += len(text)
         if self._held > _MOST_HELD:
-            fresh, self._held = set(shapes), len(text)
+            fresh, self._held = set(shapes), 0
             known.clear()
-            text = b"\n".join(fresh)
+        heads = [_worth_reading(shape) for shape in fresh]
+        text = b"\n".join(heads)
+        self._held += sum(map(len, fresh))
         present = self._present(text)
-        for shape in fresh:
-            known[shape] = tuple([number for number, needle in present if needle in shape]) if present else ()
+        for shape, head in zip(fresh, heads, strict=True):
+            known[shape] = tuple([number for number, needle in present if needle in head]) if present else ()
         return known
 
     def _present(self, text: bytes) -> list[tuple[int, bytes]]:
@@ -129,6 +130,13 @@ class LogSift:
             if anchor in text:
                 entries += anchored
         return sorted(entry for entry in entries if entry[1] in text)
+
+
+def _worth_reading(shape: bytes) -> bytes:
+    """The head of a line at INFO, the whole of any other: what vLLM says there it says first, and prompts are long."""
+    if len(shape) > _HEAD_BYTES and b"INFO " in (head := shape[:_HEAD_BYTES]) and b"ERROR" not in head:
+        return head
+    return shape
 
 
 def _inner_word(needle: bytes) -> bytes:
