@@ -1,11 +1,20 @@
 """Every command, by importing the modules that define them; each is light until it runs."""
 
-from aeonctl.cli import commands_fetch, commands_guard, commands_know, commands_lock, commands_run, commands_verify
+from aeonctl.cli import (
+    commands_diagnose,
+    commands_fetch,
+    commands_guard,
+    commands_know,
+    commands_lock,
+    commands_run,
+    commands_verify,
+)
 from aeonctl.cli.app import app
 
 __all__ = [
     "ORDER",
     "app",
+    "commands_diagnose",
     "commands_fetch",
     "commands_guard",
     "commands_know",
@@ -26,6 +35,8 @@ ORDER = (
     "status",
     "logs",
     "down",
+    "diagnose",
+    "explain",
     "lock",
     "rollback",
     "promote",

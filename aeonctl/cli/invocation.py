@@ -9,7 +9,7 @@ VALUE_OPTIONS = frozenset(
     f"--{name}"
     for name in (
         *("seat", "set", "unset", "env", "model", "drafter", "image", "port", "name", "waive", "timeout", "rehearse"),
-        *("save", "tail", "grace", "url", "key-env", "length", "guard-floor", "attempts", "interval"),
+        *("save", "tail", "grace", "url", "key-env", "length", "guard-floor", "attempts", "interval", "host-facts"),
     )
 )
 """Options of commands that take the next word as their value, so that this word is never taken for a global option."""

@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aeonctl.cli.progress import say_plan
+from aeonctl.cli.progress import say_plan, short_value
 from aeonctl.cli.session import Outcome, Session
+from aeonctl.core.explained import Explained, explained
 from aeonctl.core.images import facts_line
 from aeonctl.core.plan import Plan
 from aeonctl.core.render import render_docker_run
 from aeonctl.core.units import human_seconds
 from aeonctl.errors import AeonError
 from aeonctl.workflows.ask import refuse
+from aeonctl.workflows.hosts import catalog_of
 
 if TYPE_CHECKING:
     from aeonctl.workflows.ask import Asked
@@ -31,14 +33,33 @@ def planned(asked: Asked, session: Session, *, explain: bool = False) -> Outcome
     made = plan(asked, session.ports)
     text = render_docker_run(made, session.ports.profiles.template("docker-run.sh.j2"))
     refused = _refusal(made)
+    rows = explained(made, catalog_of(session.ports).seat(made.seat)) if explain else []
     if not session.output.as_json:
         if made.rehearsal:
             session.output.note(REHEARSAL)
         session.output.note(f"image {made.image_ref}: {facts_line(made.image)}")
         say_plan(made, session.output, explain=explain)
+        if explain:
+            _say_options(rows, session)
         if refused is None:
             session.output.data(text)
-    return Outcome({"plan": made.as_json(), "text": text}, refused)
+    data: dict[str, object] = {"plan": made.as_json(), "text": text}
+    if explain:
+        data["explained"] = [row.model_dump(mode="json") for row in rows]
+    return Outcome(data, refused)
+
+
+def _say_options(rows: list[Explained], session: Session) -> None:
+    """Every option with its reason and source. What the seat set stands together, under the seat's own reason."""
+    output = session.output
+    output.say("every option:")
+    reasons: dict[tuple[str, str, str], list[Explained]] = {}
+    for row in rows:
+        reasons.setdefault((row.by, row.why, row.source), []).append(row)
+    for (by, why, source), group in reasons.items():
+        output.say(f"  {output.style(by, 'bold')}: {why} ({source})")
+        for row in group:
+            output.say(f"    {row.option} {short_value(row.value)}".rstrip())
 
 
 def _refusal(made: Plan) -> AeonError | None:

@@ -23,6 +23,8 @@ class LifeSign(StrEnum):
     STOPPING = "stopping"
     """Somebody asked it to stop: what follows is its orderly end."""
     DIED = "died"
+    SERVING = "serving"
+    """Only an engine at work writes this: an answered request, its throughput."""
 
 
 class LifeRow(LogRow):
@@ -41,6 +43,11 @@ class DeathScan:
         self._stopping = False
         self.line: str | None = None
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the latest start was asked to stop."""
+        return self._stopping
+
     def feed(self, line: str) -> LifeSign | None:
         """Take one line; return what it says about the engine's life, if anything."""
         if not self._prefilter.may_hold(line):
@@ -55,7 +62,7 @@ class DeathScan:
             self._stopping, self.line = False, None
         elif sign is LifeSign.STOPPING:
             self._stopping = True
-        elif not self._stopping and self.line is None:
+        elif sign is LifeSign.DIED and not self._stopping and self.line is None:
             self.line = line
         return sign
 

@@ -10,8 +10,11 @@ from aeonctl.core.base import Value, invalid
 from aeonctl.core.bootwatch import phase_budgets
 from aeonctl.core.catalog import Read
 from aeonctl.core.death import LifeRow
-from aeonctl.core.failure import LogKnowledge, Signature
+from aeonctl.core.evidence import HostSign
+from aeonctl.core.failure import LogKnowledge
+from aeonctl.core.judgements import Judgement
 from aeonctl.core.phases import Phase, PhaseBudget, PhaseRow
+from aeonctl.core.signatures import Signature, every_form
 
 _Row = TypeVar("_Row", bound=Value)
 
@@ -33,11 +36,31 @@ class BootKnowledge:
         return {**self.budgets, **{known[name]: seconds for name, seconds in seat.items()}}
 
 
+@dataclass(frozen=True)
+class DiagnosisKnowledge:
+    """What telling the cause of a failure needs: the rows of the log, of the host's output, and what decides."""
+
+    log: LogKnowledge
+    signs: Sequence[HostSign]
+    judgements: Sequence[Judgement]
+
+
+def diagnosis_knowledge(read: Read) -> DiagnosisKnowledge:
+    """Read and check the rows; ConfigurationError profile_invalid names a bad one."""
+    return DiagnosisKnowledge(
+        boot_knowledge(read).log,
+        _rows(read, "signatures", "facts", HostSign),
+        _rows(read, "signatures", "judgements", Judgement),
+    )
+
+
 def boot_knowledge(read: Read) -> BootKnowledge:
     """Read and check the rows; ConfigurationError profile_invalid names a bad one."""
     phases = _rows(read, "phases", "rows", PhaseRow)
     budgets = phase_budgets(_rows(read, "phases", "budgets", PhaseBudget))
-    log = LogKnowledge(_rows(read, "signatures", "rows", Signature), phases, _rows(read, "life", "rows", LifeRow))
+    log = LogKnowledge(
+        every_form(_rows(read, "signatures", "rows", Signature)), phases, _rows(read, "life", "rows", LifeRow)
+    )
     return BootKnowledge(phases, budgets, log)
 
 

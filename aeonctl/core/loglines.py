@@ -104,13 +104,16 @@ class LogLine:
 _NAMES = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LEVELS = "|".join(_NAMES)
 _DIGITS = tuple("0123456789")
-_COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]*\s+\| ?")
-_TIMESTAMP = re.compile(r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)|\d\d:\d\d:\d\d\.\d+)(?: |$)")
+_COMPOSE = re.compile(r"(?:[A-Za-z0-9][\w.@-]*|\[[\w.-]+\])\s+\| ?")
+_TIMESTAMP = re.compile(
+    r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)|\d\d:\d\d:\d\d\.\d+)"
+    r"(?: (?:stdout|stderr) [FP])?(?: |$)"
+)
 _JOURNAL = re.compile(
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) )"
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) )"
     r"[\w.-]+ [\w./@-]+(?:\[\d+\])?:(?: |$)"
 )
-_PROCESS = re.compile(r"\((?P<process>[A-Za-z][\w.-]*) pid=(?P<pid>\d+)\)(?: |$)")
+_PROCESS = re.compile(r"\((?P<process>[A-Za-z][\w.-]*) pid=(?P<pid>\d+)(?:, ip=[^)]*)?\)(?: |$)")
 _HEADS = (
     # vLLM: INFO 11-30 21:44:26 [model.py:623] text; older releases leave out the opening bracket
     (
@@ -173,7 +176,9 @@ def parse_line(text: str) -> LogLine:
 def _after_transport(text: str) -> int:
     """Where the engine's own text begins, after compose's name, journald's head or the Docker log's timestamp."""
     at = 0
-    if (found := _JOURNAL.match(text)) or ("|" in text[:80] and (found := _COMPOSE.match(text))):
+    if found := _JOURNAL.match(text):
+        at = found.end()
+    if "|" in text[at : at + 80] and (found := _COMPOSE.match(text, at)):
         at = found.end()
     if stamp := _TIMESTAMP.match(text, at):
         at = stamp.end()

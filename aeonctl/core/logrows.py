@@ -12,20 +12,18 @@ from aeonctl.core.base import Value
 from aeonctl.core.loglines import parse_line
 
 
-class LogRow(Value):
+class LogForm(Value):
     """One recognisable line: a cheap substring, then a regular expression whose named groups are facts.
 
-    A row proves itself: one whose ``sample`` does not hold ``contains`` or does not match ``pattern`` cannot exist.
+    A form proves itself: one whose ``sample`` does not hold ``contains`` or does not match ``pattern`` cannot exist.
     ``pattern`` is searched in the line's message, prefixes taken off.
     """
 
     model_config = ConfigDict(strict=False)
 
-    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     contains: str = Field(min_length=4)
-    """Must stand in a line before the pattern is tried; what makes reading 100 MB of log cheap."""
+    """Must stand in a line before the pattern is tried; what makes reading 500 MB of log cheap."""
     pattern: re.Pattern[str]
-    source: str = Field(min_length=1)
     sample: str = Field(min_length=1)
     """A whole line, prefixes and all, as an engine wrote it."""
 
@@ -38,6 +36,13 @@ class LogRow(Value):
             msg = f"the sample does not match {self.pattern.pattern!r}"
             raise ValueError(msg)
         return self
+
+
+class LogRow(LogForm):
+    """A form with a name of its own, and where it was seen."""
+
+    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    source: str = Field(min_length=1)
 
 
 class LinePrefilter:

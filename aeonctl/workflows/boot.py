@@ -74,9 +74,9 @@ class BootFollower:
 
     def _read(self, data: bytes) -> None:
         now = self._ports.clock.now()
+        self._scan.read(data)
         for line in self._splitter.feed(data):
             self._watch.observe_line(now)
-            self._scan.feed(line)
             for event in self._progress.feed(line, now):
                 if isinstance(event, PhaseBegan):
                     self._watch.observe_phase(event.phase, event.at)
@@ -126,8 +126,7 @@ class BootFollower:
             self._report.warn(f"no log line for {human_seconds(verdict.silent_s)} in phase {verdict.phase}, {moving}")
 
     def _death(self, record: EngineRecord | None) -> EngineError:
-        for line in self._splitter.flush():
-            self._scan.feed(line)
+        self._scan.finish()
         return death_error(self._name, record, self._scan.result(), f"in phase {self._progress.phase}")
 
     def _timeout(self, verdict: Stalled | TimedOut) -> EngineError:

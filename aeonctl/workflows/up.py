@@ -14,7 +14,6 @@ from aeonctl.core.failure import FailureScan
 from aeonctl.core.inputs import Inputs
 from aeonctl.core.knowledge import BootKnowledge, boot_knowledge
 from aeonctl.core.ladder import steps_from_label
-from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.plan import Plan
 from aeonctl.core.planner import make_plan
 from aeonctl.core.smoke import Answer, judge_answer, smoke_request
@@ -334,12 +333,10 @@ def _settled(name: str, engines: Engines, ports: Ports) -> EngineRecord | None:
 
 def scan_log(name: str, engines: Engines, knowledge: BootKnowledge) -> Any:
     """The first cause of failure in an engine's whole log, or None."""
-    scan, splitter = FailureScan(knowledge.log), LineSplitter()
+    scan = FailureScan(knowledge.log)
     for chunk in engines.log(name, follow=False):
-        for line in splitter.feed(chunk):
-            scan.feed(line)
-    for line in splitter.flush():
-        scan.feed(line)
+        scan.read(chunk)
+    scan.finish()
     return scan.result()
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from aeonctl.core.death import LifeRow
-from aeonctl.core.failure import LogKnowledge, Signature
+from aeonctl.core.failure import LogKnowledge
 from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.phases import PhaseBudget, PhaseRow
+from aeonctl.core.signatures import Signature, every_form
 
 ROOT = Path(__file__).parents[2]
 LOGS = ROOT / "tests" / "data" / "logs"
@@ -25,7 +26,10 @@ def _profile(name: str) -> dict[str, list[dict[str, Any]]]:
 PHASE_ROWS = [PhaseRow.model_validate(row) for row in _profile("phases/vllm.yaml")["rows"]]
 PHASE_BUDGETS = [PhaseBudget.model_validate(row) for row in _profile("phases/vllm.yaml")["budgets"]]
 LIFE_ROWS = [LifeRow.model_validate(row) for row in _profile("life/vllm.yaml")["rows"]]
-SIGNATURES = [Signature.model_validate(row) for row in _profile("signatures/boot.yaml")["rows"]]
+_FILES = sorted(path.name for path in (ROOT / "profiles" / "signatures").glob("*.yaml"))
+SIGNATURES = every_form(
+    Signature.model_validate(row) for name in _FILES for row in _profile(f"signatures/{name}").get("rows", [])
+)
 KNOWLEDGE = LogKnowledge(SIGNATURES, PHASE_ROWS, LIFE_ROWS)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aeonctl.core.death import DeathScan, LifeRow, death_in
-from aeonctl.core.failure import Failure, FailureScan, Severity, Signature, root_cause
+from aeonctl.core.failure import Failure, FailureScan, root_cause
+from aeonctl.core.signatures import Severity, Signature
 from tests.core.logdata import KNOWLEDGE, LIFE_ROWS, LOGS, SIGNATURES, lines_of
 
 
@@ -135,6 +136,7 @@ def test_an_engine_that_died_of_a_request_has_that_cause() -> None:
 
 
 READY = "(APIServer pid=1) INFO:     Application startup complete."
+ANSWERED = '(APIServer pid=1) INFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK'
 STARTING = "(APIServer pid=1) INFO 11-30 21:44:26 [api_utils.py:273] non-default args: {}"
 LOADING = "(EngineCore pid=2) INFO 11-30 21:44:26 [x.py:1] Starting to load model m..."
 CAPTURING = "Capturing CUDA graphs (FULL):   8%|▊         | 4/51 [00:00<00:01, 38.45it/s]"
@@ -164,7 +166,7 @@ def test_running_out_of_memory_is_named_by_its_phase(before: list[str], expected
 
 def test_the_wsl2_reset_is_named() -> None:
     error = "(EngineCore pid=2) ERROR 11-30 21:44:26 [core.py:1332] RuntimeError: CUDA driver error: device not ready"
-    assert cause([READY, error]) is None
+    assert cause([READY, error, ANSWERED]) is None
     assert found([READY, error, DEAD]).id == "wsl2-tdr-gpu-reset"
 
 
@@ -254,7 +256,7 @@ def test_open_tracebacks_are_bounded() -> None:
     scan = FailureScan(KNOWLEDGE)
     for pid in range(1000):
         scan.feed(f"(Worker pid={pid}) {TRACEBACK}")
-    assert len(scan._open) == 32
+    assert len(scan._traces.open) == 32
     scan.feed("(Worker pid=999) ValueError: x")
     failure = scan.result()
     assert failure is not None
@@ -286,6 +288,7 @@ def test_a_sample_is_known_by_no_row_that_outranks_it(row: Signature) -> None:
         other.id
         for other in SIGNATURES[: SIGNATURES.index(row)]
         if other.severity is row.severity
+        and other.id != row.id
         and other.last_resort is row.last_resort
         and not (other.phases and row.phases)
         and other.contains in row.sample
@@ -323,5 +326,5 @@ def test_a_long_log_takes_no_memory() -> None:
     for _ in range(30):
         for line in noise:
             scan.feed(line)
-    assert len(scan._open) <= 2
-    assert len(scan._circumstances) <= len(SIGNATURES)
+    assert len(scan._traces.open) <= 2
+    assert len(scan._start.circumstances) <= len(SIGNATURES)
