@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from aeonctl.core.catalog import Document
     from aeonctl.core.checkpoint import Checkpoint
     from aeonctl.core.container import ContainerSpec
-    from aeonctl.core.host import Docker, Driver, Gpu, Host
+    from aeonctl.core.exchange import (
+    EngineRecord as EngineRecord,
+    EngineStatus as EngineStatus,
+    FetchProgress as FetchProgress,
+    GuardTask as GuardTask,
+    Listed as Listed,
+    MemoryUser as MemoryUser,
+    PullProgress as PullProgress,
+    RemoteAnswer as RemoteAnswer,
+    Reply as Reply,
+)
+from aeonctl.core.host import Docker, Driver, Gpu, Host
     from aeonctl.core.image import ImageFacts
     from aeonctl.core.model import ModelFacts
     from aeonctl.core.plan import Plan
@@ -76,44 +87,6 @@ class Inspection(Protocol):
 
     def private_words(self) -> tuple[str, ...]:
         """What names this machine and its user, so that a report can leave it out. Raises nothing."""
-
-
-class EngineStatus(StrEnum):
-    """What a container or process is doing."""
-
-    CREATED = "created"
-    RUNNING = "running"
-    RESTARTING = "restarting"
-    EXITED = "exited"
-
-
-@dataclass(frozen=True)
-class EngineRecord:
-    """One engine (or foreign container) under one name. ``ours`` is false for a container without our labels."""
-
-    name: str
-    status: EngineStatus
-    ours: bool
-    labels: Mapping[str, str] = field(default_factory=dict)
-    image: str | None = None
-    exit_code: int | None = None
-    oom_killed: bool = False
-    error: str | None = None
-    restart_count: int = 0
-    restart_policy: str = "no"
-    started_at: float | None = None
-    ident: str = ""
-    rehearsal: bool = False
-    published: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Listed:
-    """One container in a list: no more than one cheap question tells. ``alive`` includes one that Docker is about to
-    start again."""
-
-    name: str
-    alive: bool
 
 
 class LogStream(Iterator[bytes], Protocol):
@@ -178,32 +151,6 @@ class Engines(Protocol):
         """Remove a stopped engine; nothing happens when there is none. EngineError still_running when it runs."""
 
 
-@dataclass(frozen=True)
-class PullProgress:
-    """One step of a pull: a phase (``download``, ``extract``), bytes done and in total (0 when unknown).
-
-    ``messages`` counts what the engine has said so far: the same number twice means silence.
-    """
-
-    phase: str
-    done: int
-    total: int
-    messages: int = 0
-
-
-@dataclass(frozen=True)
-class FetchProgress:
-    """One step of a model download: files and bytes, done and in total, and the bytes of the file that just moved."""
-
-    files_done: int
-    files_total: int
-    bytes_done: int
-    bytes_total: int
-    file: str | None = None
-    file_done: int = 0
-    file_total: int = 0
-
-
 class Registry(Protocol):
     """Image registries, asked for a manifest and a config, never for a layer."""
 
@@ -243,15 +190,6 @@ class ModelHub(Protocol):
     def verify(self, repo: str, revision: str | None, progress: Callable[[FetchProgress], None]) -> None:
         """Compare every file of a snapshot that is here with its checksum. DownloadError corrupt (what is corrupt is
         taken out of the cache) | incomplete."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An HTTP answer: its status, its body as JSON when it is JSON, and the text."""
-
-    status: int
-    json: Any
-    text: str
 
 
 class ReplyStream(Protocol):
@@ -334,17 +272,6 @@ class Reporter(Protocol):
         """End whatever moves on the screen."""
 
 
-@dataclass(frozen=True)
-class RemoteAnswer:
-    """What one command on another machine came to. ``landed`` is false when no session began; ``code`` is the
-    command's own exit code, ``words`` what it or ssh complained of."""
-
-    landed: bool
-    code: int
-    output: str
-    words: str
-
-
 class RemoteShell(Protocol):
     """A shell on another machine."""
 
@@ -353,15 +280,6 @@ class RemoteShell(Protocol):
 
         HostError ssh_missing when this machine has no ssh.
         """
-
-
-@dataclass(frozen=True)
-class MemoryUser:
-    """A process that holds much of the machine's memory."""
-
-    pid: int
-    name: str
-    resident_bytes: int
 
 
 class SystemMemory(Protocol):
@@ -375,21 +293,6 @@ class SystemMemory(Protocol):
 
     def evict(self, folders: Iterable[Path]) -> int:
         """Let the kernel drop what it caches of the large files in these folders; the bytes of those files."""
-
-
-@dataclass(frozen=True)
-class GuardTask:
-    """What a guard watches: one container by name. ``floor_bytes`` 0 never kills; ``record`` is where it tells what it
-    did; ``wait_seconds`` is how long it waits for the container to come."""
-
-    name: str
-    floor_bytes: int
-    stall_share: float
-    health_port: int | None
-    restarts: int
-    minutes: float
-    record: Path
-    wait_seconds: float
 
 
 class Guards(Protocol):

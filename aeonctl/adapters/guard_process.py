@@ -375,4 +375,4 @@ def main(task: dict[str, Any], ready: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else -1))
+    raise SystemExit(main(json.loads(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else -1))

@@ -21,6 +21,20 @@ class StandstillError(Exception):
     """Nothing moved for too long; it never leaves the adapter."""
 
 
+class _EndTo:
+    """How a worker ended, handed to the thread that waits for it: the error, which is raised there, or None."""
+
+    def __init__(self, ends: queue.SimpleQueue[BaseException | None]) -> None:
+        self._ends = ends
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        self._ends.put(error)
+        return True
+
+
 def run_all(fetch: Callable[[str], None], names: Iterable[str], tally: Tally, stall_seconds: float) -> None:
     """Call ``fetch`` for every name, several at a time; the first error ends all and is raised.
 
@@ -33,17 +47,14 @@ def run_all(fetch: Callable[[str], None], names: Iterable[str], tally: Tally, st
         todo.put(name)
 
     def work() -> None:
-        try:
+        with _EndTo(ends):
             while not tally.stopped:
-                name = todo.get_nowait()
+                try:
+                    name = todo.get_nowait()
+                except queue.Empty:
+                    return
                 fetch(name)
                 tally.finished(name)
-        except queue.Empty:
-            ends.put(None)
-        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread, which raises it
-            ends.put(error)
-        else:
-            ends.put(None)
 
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(WORKERS, todo.qsize()))]
     for worker in workers:

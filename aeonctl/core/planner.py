@@ -195,14 +195,12 @@ def _check_flags(draft: Draft, tables: tuple[FlagTable, ...], inputs: Inputs) ->
     return draft
 
 
-def _assemble(
-    inputs: Inputs, draft: Draft, mounting: Mounting, published: tuple[Publish, ...], gpus: str | None, fit: Fit
-) -> Plan:
+def _container(
+    inputs: Inputs, draft: Draft, mounting: Mounting, published: tuple[Publish, ...], gpus: str | None
+) -> ContainerSpec:
     seat, request, image = inputs.choice.seat, inputs.request, inputs.image
-    names = draft.options.look("served-model-name")
-    served = tuple(names) if isinstance(names, list) else (str(names),) if isinstance(names, str) else ()
     model_words = (mounting.served,) if seat.model.positional else ()
-    spec = ContainerSpec(
+    return ContainerSpec(
         name=request.name or seat.container.name,
         image=pinned(image.ref, image.digest),
         entrypoint="vllm",
@@ -220,6 +218,15 @@ def _assemble(
         core_dumps=not inputs.guarded,
         revisions={**unknown_revision(inputs.model), **(unknown_revision(inputs.drafter) if inputs.drafter else {})},
     )
+
+
+def _assemble(
+    inputs: Inputs, draft: Draft, mounting: Mounting, published: tuple[Publish, ...], gpus: str | None, fit: Fit
+) -> Plan:
+    seat, request = inputs.choice.seat, inputs.request
+    names = draft.options.look("served-model-name")
+    served = tuple(names) if isinstance(names, list) else (str(names),) if isinstance(names, str) else ()
+    spec = _container(inputs, draft, mounting, published, gpus)
     port = request.port or seat.container.port
     digest = spec_hash(spec)
     plan = Plan(
@@ -228,7 +235,7 @@ def _assemble(
         host=inputs.host.name,
         recorded_host=inputs.host.recorded,
         rehearsal=request.rehearsal,
-        image=image,
+        image=inputs.image,
         model=inputs.model,
         drafter=inputs.drafter,
         container=spec,

@@ -241,7 +241,7 @@ def test_any_bytes_as_a_host_file(world: World, tmp_path: Path, data: bytes) -> 
         ("rules", "10-wsl2.yaml"),
         ("rules", "30-speculation.yaml"),
         ("phases", "vllm.yaml"),
-        ("signatures", "boot.yaml"),
+        ("signatures", "memory.yaml"),
         ("life", "vllm.yaml"),
     ],
 )
