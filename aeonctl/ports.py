@@ -8,26 +8,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from aeonctl.core.exchange import (
+    EngineRecord as EngineRecord,
+)
+from aeonctl.core.exchange import (
+    EngineStatus as EngineStatus,
+)
+from aeonctl.core.exchange import (
+    FetchProgress as FetchProgress,
+)
+from aeonctl.core.exchange import (
+    GuardTask as GuardTask,
+)
+from aeonctl.core.exchange import (
+    Listed as Listed,
+)
+from aeonctl.core.exchange import (
+    MemoryUser as MemoryUser,
+)
+from aeonctl.core.exchange import (
+    PullProgress as PullProgress,
+)
+from aeonctl.core.exchange import (
+    RemoteAnswer as RemoteAnswer,
+)
+from aeonctl.core.exchange import (
+    Reply as Reply,
+)
 
 if TYPE_CHECKING:
     from aeonctl.core.catalog import Document
     from aeonctl.core.checkpoint import Checkpoint
     from aeonctl.core.container import ContainerSpec
-    from aeonctl.core.exchange import (
-    EngineRecord as EngineRecord,
-    EngineStatus as EngineStatus,
-    FetchProgress as FetchProgress,
-    GuardTask as GuardTask,
-    Listed as Listed,
-    MemoryUser as MemoryUser,
-    PullProgress as PullProgress,
-    RemoteAnswer as RemoteAnswer,
-    Reply as Reply,
-)
-from aeonctl.core.host import Docker, Driver, Gpu, Host
+    from aeonctl.core.host import Docker, Driver, Gpu, Host
     from aeonctl.core.image import ImageFacts
     from aeonctl.core.model import ModelFacts
     from aeonctl.core.plan import Plan
