@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FILE_LINES, FUNCTION_LINES, COMMAND_LINES = 400, 50, 15
 PATCHES_PER_TEST = 0.1
 MAIN = Path("aeonctl/main.py")
-PROGRAMS = ("aeonctl/rehearsal_engine/", "aeonctl/adapters/guard_process.py")
+PROGRAMS = ("aeonctl/rehearsal_engine/", "aeonctl/adapters/guard_process.py", "aeonctl/adapters/supervise.py")
 """Programs of their own, which a process runs from their own start to their own exit."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
