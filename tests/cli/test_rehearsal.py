@@ -128,7 +128,7 @@ FAULTS: dict[str, tuple[int, str, str]] = {
 def test_a_fault_is_told_and_nothing_is_left(machine: Machine, fault: str) -> None:
     code, name, words = FAULTS[fault]
     limit = ["--timeout", "2"] if fault == "hang" else []
-    ran = machine.up(*limit, "--json", AEONCTL_REHEARSE_FAULT=fault)
+    ran = machine.up(*limit, "--no-ladder", "--json", AEONCTL_REHEARSE_FAULT=fault)
     assert (ran.code, ran.error["code"]) == (code, name)
     causes = "\n".join(ran.error["causes"])
     assert words in causes
