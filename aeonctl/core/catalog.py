@@ -168,6 +168,10 @@ class Catalog:
         return None
 
 
+_MOST_LISTED = 40
+"""Names that an error lists; more are no help to a reader."""
+
+
 def not_found(what: str, name: str, known: Iterable[str], *, hint: str | None = None) -> ConfigurationError:
     """``what`` called ``name`` does not exist; did you mean the nearest?"""
     names = sorted(set(known))
@@ -175,7 +179,7 @@ def not_found(what: str, name: str, known: Iterable[str], *, hint: str | None = 
     return ConfigurationError(
         f"{what}_not_found",
         f"there is no {what} called {name!r}",
-        cause=f"known: {', '.join(names)}" if names else (),
+        cause=f"known: {', '.join(names)}" if 0 < len(names) <= _MOST_LISTED else (),
         hint=f"did you mean {close[0]}?" if close else hint or f"aeonctl {what}s",
         name=name,
         known=names,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aeonctl.core.base import Value
 from aeonctl.core.catalog import Catalog
+from aeonctl.core.checks import CheckRow
+from aeonctl.core.flags import Flag
 from aeonctl.core.judgements import Judgement
 from aeonctl.core.rows import Rule
 from aeonctl.core.signatures import Signature
@@ -30,19 +32,6 @@ class Page(Value):
         parts = [("what", self.what), ("why", self.why), ("looks", self.sample), ("do", self.remedy)]
         parts += [("type", self.command), ("source", self.source), *(("also", text) for text in self.more)]
         return [(name, text) for name, text in parts if text]
-
-
-CHECKS = {
-    "platform": "The operating system, and whether it runs inside Windows; it decides which rules hold.",
-    "driver": "Whether NVML answers, and the driver's version; an engine cannot start without it.",
-    "gpu": "The cards, their memory and what else uses it.",
-    "memory": "The host's memory and swap; on unified memory it is the GPU's as well.",
-    "docker": "Whether the Docker engine answers this user.",
-    "docker-gpu": "Whether Docker can hand out GPUs: by the NVIDIA runtime, or by CDI.",
-    "docker-disk": "Room for images where Docker keeps its data.",
-    "hub-disk": "Room for models where the hub's cache is.",
-    "seat": "Whether the seat that was asked for would start here.",
-}
 
 
 def finding_pages(ident: str, signatures: Iterable[Signature], judgements: Iterable[Judgement]) -> list[Page]:
@@ -97,9 +86,7 @@ def option_pages(option: str, catalog: Catalog) -> list[Page]:
     kinds: list[str] = []
     for version in catalog.flags.versions:
         for table in catalog.flags.deciding(version):
-            if found := table.find(bare):
-                flag = found[1].model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-                kinds.append(f"vLLM {table.version}: {json.dumps(flag, ensure_ascii=False)}")
+            kinds += [f"vLLM {table.version}: {_shape(found[1])}" for found in (table.find(bare),) if found]
     if not kinds:
         return []
     kinds = list(dict.fromkeys(kinds))
@@ -119,12 +106,35 @@ def option_pages(option: str, catalog: Catalog) -> list[Page]:
     ]
 
 
+def _shape(flag: Flag) -> str:
+    """How an option is written, in words."""
+    words = {"flag": "a switch", "value": "one value", "list": "one or more values", "json": "a JSON object"}[flag.kind]
+    if flag.number is not None:
+        words = "a whole number" if flag.number == "int" else "a number"
+    parts = [words, f"off with {flag.negative}" if flag.negative else ""]
+    parts += [f"one of {', '.join(flag.choices)}" if flag.choices else ""]
+    parts += [f"also written {', '.join(flag.aliases)}" if flag.aliases else ""]
+    return "; ".join(part for part in parts if part)
+
+
 def _touches(rule: Rule, option: str) -> bool:
     text = json.dumps([rule.when, rule.then.model_dump(mode="json", exclude_unset=True)])
     return f'"option.{option}' in text or f'"{option}"' in text or f'"{option}.' in text
 
 
-def check_page(ident: str) -> Page | None:
-    """What a check of ``doctor`` is for."""
-    what = CHECKS.get(ident.partition(":")[0])
-    return None if what is None else Page(id=ident, kind="check", what=what, command="aeonctl doctor", source="aeonctl")
+def check_page(ident: str, checks: Mapping[str, CheckRow]) -> Page | None:
+    """What a check of ``doctor`` is for, and what it can say; ``gpu-0`` is of the check ``gpu``."""
+    row = checks.get(ident) or checks.get(ident.rpartition("-")[0])
+    if row is None:
+        return None
+    situations = row.situations.values()
+    said = (f"{one.status}: {one.says}" + (f" -> {one.remedy}" if one.remedy else "") for one in situations)
+    return Page(
+        id=row.id,
+        kind="check",
+        what=row.title,
+        why=row.why,
+        source=row.source,
+        command="aeonctl doctor",
+        more=tuple(said),
+    )

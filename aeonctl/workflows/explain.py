@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from aeonctl.core.catalog import not_found
 from aeonctl.core.knowledge import diagnosis_knowledge
-from aeonctl.core.pages import CHECKS, Page, check_page, finding_pages, option_pages, rule_page
+from aeonctl.core.pages import Page, check_page, finding_pages, option_pages, rule_page
 from aeonctl.ports import Ports
+from aeonctl.workflows.doctor import check_rows
 from aeonctl.workflows.hosts import catalog_of
+
+_HINT = "an id is what plan, doctor and diagnose print in brackets or in front, or an option of vllm serve"
 
 
 def explain(ident: str, ports: Ports) -> list[Page]:
@@ -16,9 +19,10 @@ def explain(ident: str, ports: Ports) -> list[Page]:
     if ident in catalog.rules:
         pages.append(rule_page(catalog.rules[ident]))
     pages += option_pages(ident, catalog)
-    if page := check_page(ident):
+    checks, _ = check_rows(ports.profiles.read)
+    if page := check_page(ident, checks):
         pages.append(page)
     if not pages:
         known = {row.id for row in knowledge.log.signatures} | {row.id for row in knowledge.judgements}
-        raise not_found("id", ident, sorted({*known, *catalog.rules, *CHECKS}))
+        raise not_found("id", ident, sorted({*known, *catalog.rules, *checks}), hint=_HINT)
     return pages
