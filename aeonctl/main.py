@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aeonctl.cli.invocation import Invocation, read_invocation
 from aeonctl.cli.output import Output
-from aeonctl.errors import AeonError, ExitCode, UsageError
+from aeonctl.errors import AeonError, ExitCode, HostError, UsageError
 
 if TYPE_CHECKING:
     from aeonctl.cli.session import Outcome
@@ -30,13 +31,27 @@ def main(argv: Sequence[str], ports: Ports | None = None, output: Output | None 
     code = error.exit_code if error is not None else ExitCode.OK
     if isinstance(error, _InterruptedError):
         code = ExitCode.INTERRUPTED
+    try:
+        _tell(invocation, printer, outcome, error, code)
+    except BrokenPipeError:
+        _silence_stdout()
+    except HostError as unwritten:
+        with suppress(HostError):
+            printer.error(unwritten)
+        return code or unwritten.exit_code
+    return code
+
+
+def _tell(
+    invocation: Invocation, printer: Output, outcome: Outcome | None, error: AeonError | None, code: ExitCode
+) -> None:
+    """The envelope, or the error as people read it; with ``-v`` where it comes from."""
     if printer.as_json and (outcome is not None or error is not None):
         printer.envelope(invocation.command, code, None if outcome is None else outcome.data, error)
     elif error is not None:
         printer.error(error)
     if error is not None and printer.verbose:
         printer.say(_chain(error))
-    return code
 
 
 class _InterruptedError(AeonError):

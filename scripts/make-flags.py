@@ -33,6 +33,8 @@ def row(action: dict) -> tuple[str, dict]:
         entry["kind"] = "json"
     if action["type"] in ("int", "float"):
         entry["number"] = action["type"]
+    elif action["type"] in ("human_readable_int", "human_readable_int_or_auto"):
+        entry["number"] = "human"
     if action["choices"]:
         entry["choices"] = [str(choice) for choice in action["choices"]]
     aliases = [s for s in spellings if s not in (name, entry.get("negative"))]

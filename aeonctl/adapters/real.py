@@ -83,4 +83,5 @@ def build_ports(docker_host: str | None, environment: Mapping[str, str]) -> Port
 def state_folder(environment: Mapping[str, str], home: Path) -> Path:
     """``$XDG_STATE_HOME/aeonctl``, by default ``~/.local/state/aeonctl``."""
     base = environment.get("XDG_STATE_HOME")
-    return (Path(base) if base else home / ".local" / "state") / "aeonctl"
+    absolute = base is not None and Path(base).is_absolute()  # a relative one is to be ignored, says the specification
+    return (Path(str(base)) if absolute else home / ".local" / "state") / "aeonctl"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from aeonctl.errors import AeonError, ExitCode
+from aeonctl.errors import AeonError, ExitCode, HostError
 
 _STYLES = {"error": "31;1", "warning": "33", "hint": "36", "good": "32", "faint": "2", "bold": "1"}
 
@@ -28,7 +28,13 @@ class Output:
     @property
     def is_terminal(self) -> bool:
         """True when a person looks at stderr and wants bars: a terminal, and not CI."""
-        return self._err.isatty() and not self.as_json and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+        return (
+            self._err is not None
+            and self._err.isatty()
+            and not self.as_json
+            and not os.environ.get("CI")
+            and os.environ.get("TERM") != "dumb"
+        )
 
     def style(self, text: str, kind: str) -> str:
         """``text`` in a colour where colours are shown."""
@@ -99,13 +105,26 @@ class Output:
     def _marked(self, text: str) -> str:
         return f"[rehearsal] {text}" if self.rehearsal else text
 
-    def _write(self, stream: TextIO, text: str) -> None:
+    def _write(self, stream: TextIO | None, text: str) -> None:
+        """Write; a stream that was closed before we began is silence. HostError output_not_written for a full disk."""
+        if stream is None or stream.closed:
+            return
         try:
-            stream.write(text)
-        except UnicodeEncodeError:
-            encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                encoding = stream.encoding or "ascii"
+                stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise HostError(
+                "output_not_written",
+                "the output could not be written",
+                cause=error.strerror or str(error),
+                hint="send it somewhere with room; what was done stays done",
+            ) from error
 
 
 def error_json(error: AeonError) -> dict[str, Any]:

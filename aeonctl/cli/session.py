@@ -63,8 +63,9 @@ def read_asked(params: Mapping[str, Any], session: Session, *, must_know_image: 
     secrets: dict[str, str] = {}
     for word in params.get("env") or ():
         name, sign, value = read_env(word)
-        env[name] = value if sign and not is_secret(name) else None
-        if sign and is_secret(name):
+        secret = is_secret(name, value)
+        env[name] = value if sign and not secret else None
+        if sign and secret:
             secrets[name] = value
     settings = [*(params.get("settings") or ()), *(f"{option}=" for option in params.get("unset") or ())]
     request = Request(

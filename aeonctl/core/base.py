@@ -45,12 +45,15 @@ def key_problems(error: ValidationError) -> list[str]:
     ]
 
 
+_HINTS = {"host_invalid": "correct the keys named above; `aeonctl doctor --save host.yaml` writes a valid host"}
+
+
 def invalid(origin: str, problems: Iterable[str], code: str = "profile_invalid") -> ConfigurationError:
     """The error for a file that is not what its folder holds."""
     return ConfigurationError(
         code,
         f"{origin} is not valid",
         cause=tuple(problems),
-        hint="correct the keys named above; `aeonctl show SEAT` prints a valid seat",
+        hint=_HINTS.get(code, "correct the keys named above; `aeonctl show SEAT` prints a valid seat"),
         origin=origin,
     )

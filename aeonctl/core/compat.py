@@ -32,7 +32,8 @@ def facts_of(
         "seat.card_match": choice.card_match,
         "seat.vram": _vram(request, seat, choice.gpus, host),
         "seat.vram_gib_min": seat.vram_gib_min,
-        "seat.gpu_count": None if host.gpus is None else "enough" if len(host.gpus) >= seat.gpus else "short",
+        "seat.gpu_count": None if host.gpus is None else "enough" if len(choice.gpus) >= seat.gpus else "short",
+        "seat.gpus_found": len(choice.gpus),
         "request.lan": request.lan,
     }
 

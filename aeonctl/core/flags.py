@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -20,7 +21,7 @@ class Flag(Value):
     """One option: whether it takes a value, which, and its other spellings."""
 
     kind: Literal["flag", "value", "list", "json"] = "value"
-    number: Literal["int", "float"] | None = None
+    number: Literal["int", "float", "human"] | None = None
     choices: tuple[str, ...] | None = None
     negative: str | None = None
     aliases: tuple[str, ...] = ()
@@ -81,6 +82,14 @@ class FlagTables:
         return (*below[-1:], *above[:1])
 
 
+_NUMBERS = {
+    "int": re.compile(r"[+-]?\d{1,18}"),
+    "float": re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})([eE][+-]?\d{1,3})?"),
+    "human": re.compile(r"-1|auto|\d{1,18}(\.\d{1,9})?[kKmMgGtT]?"),
+}
+_NUMBER_WORDS = {"int": "a whole number", "float": "a number", "human": "a whole number (32768, 32k, 32K)"}
+
+
 def check_value(flag: Flag, value: object) -> str | None:
     """What is wrong with ``value`` for ``flag``, in one clause; None when vLLM's parser would take it."""
     if flag.kind == "flag":
@@ -99,12 +108,12 @@ def check_value(flag: Flag, value: object) -> str | None:
         if wrong:
             return f"{wrong[0]!r} is not one of {', '.join(flag.choices)}"
     if flag.number is not None:
-        parse = int if flag.number == "int" else float
-        for item in values:
-            try:
-                parse(item)
-            except ValueError:
-                return f"{item!r} is not {'a whole number' if flag.number == 'int' else 'a number'}"
+        wrong = [item for item in values if not _NUMBERS[flag.number].fullmatch(item)]
+        if wrong:
+            return f"{wrong[0]!r} is not {_NUMBER_WORDS[flag.number]}"
+    dashed = [item for item in values if item.startswith("-") and not _NUMBERS["float"].fullmatch(item)]
+    if dashed and flag.kind == "list":
+        return f"{dashed[0]!r} would be read as an option of its own"
     return None
 
 

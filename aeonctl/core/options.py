@@ -95,7 +95,31 @@ def render_option(name: str, value: OptionValue) -> list[str]:
         return [f"--{name}", json.dumps(value, separators=(",", ":"), ensure_ascii=False)]
     if isinstance(value, list):
         return [f"--{name}", *value]
+    if value.startswith("-"):  # a word of its own would be read as the next option
+        return [f"--{name}={value}"]
     return [f"--{name}", value]
+
+
+ANOTHER_WAY = {
+    "attention-config.backend": "attention-backend",
+    "spec-method": "speculative-config.method",
+    "spec-model": "speculative-config.model",
+    "spec-tokens": "speculative-config.num_speculative_tokens",
+}
+"""Second spellings of one setting, as vLLM's own argument parser has them; rules know the first one only."""
+
+
+def folded(options: Options) -> Options:
+    """The same options with every second spelling turned into the first one."""
+    for second, first in ANOTHER_WAY.items():
+        value = options.look(second)
+        if value is ABSENT:
+            continue
+        options = options.without(second).with_value(first, value)
+        head = second.partition(".")[0]
+        if options.look(head) == {}:
+            options = options.without(head)
+    return options
 
 
 def show_value(value: Any) -> Any:

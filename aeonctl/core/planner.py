@@ -18,13 +18,14 @@ from aeonctl.core.inputs import YOU, Inputs, decide
 from aeonctl.core.labels import served_facts, up_words
 from aeonctl.core.ladder import apply_steps, pinned_paths, steps_label
 from aeonctl.core.model import unknown_revision
-from aeonctl.core.options import ABSENT, Options, canonical, parse_setting, show_value
+from aeonctl.core.options import ABSENT, Options, canonical, folded, parse_setting, show_value
 from aeonctl.core.placing import Mounting, pick_gpus, place_models, publish
 from aeonctl.core.plan import ADVISORY, Fit, Plan, Refusal, Remark, Request
 from aeonctl.core.rows import Rule, Seat
 from aeonctl.core.rules import Draft, apply_rules, as_number
 from aeonctl.core.secrets import is_secret_option
 from aeonctl.core.units import GIB
+from aeonctl.errors import UsageError
 
 OPTION_UNKNOWN = "option-unknown"
 SECRET_IN_ARGV = "secret-in-argv"  # noqa: S105 - the id of a rule
@@ -47,7 +48,12 @@ def make_plan(inputs: Inputs, catalog: Catalog) -> Plan:
     early, late = _by_need_of_fit(catalog.rules.values())
     draft = apply_rules(draft, early, facts, inputs.request.waive)
     fit = fit_of(inputs, draft.options)
-    draft = apply_rules(draft, late, {**facts, "fit.fits": fit.fits, **_fit_facts(fit)}, inputs.request.waive)
+    draft = apply_rules(
+        draft,
+        late,
+        {**facts, "fit.fits": fit.fits, **_fit_facts(fit), **_rank_facts(draft.options, inputs)},
+        inputs.request.waive,
+    )
     draft = _keep_secrets_out(draft)
     draft = _check_flags(draft, tables, inputs)
     draft = _guard(draft, inputs)
@@ -92,6 +98,7 @@ def _apply_user(draft: Draft, request: Request, tables: tuple[FlagTable, ...]) -
         option = text.partition("=")[0].strip().partition(".")[0]
         table = next((table for table in reversed(tables) if table.find(option)), tables[-1])
         path, value = parse_setting(text, table)
+        _refuse_own_option(path)
         if value is not None and is_secret_option(path):
             value = HIDDEN
         before = draft.options.look(path)
@@ -103,7 +110,21 @@ def _apply_user(draft: Draft, request: Request, tables: tuple[FlagTable, ...]) -
         before = draft.env.get(name)
         shown = "(from your environment)" if value is None else value
         draft = decide(replace(draft, env={**draft.env, name: value}), name, before, shown, "--env", YOU)
-    return draft
+    return replace(draft, options=folded(draft.options))
+
+
+_OWN_OPTIONS = {"port": "--port N", "host": "--lan", "model": "--model REPO_OR_DIR"}
+
+
+def _refuse_own_option(path: str) -> None:
+    """An option of the engine that aeonctl sets from one of its own; set past it, the plan would contradict itself."""
+    if (own := _OWN_OPTIONS.get(path)) is not None:
+        raise UsageError(
+            "setting_has_an_option",
+            f"--set {path} would contradict the rest of the plan",
+            cause="the published port, the mounts and the rules follow from aeonctl's own option",
+            hint=f"use {own}",
+        )
 
 
 def _keep_secrets_out(draft: Draft) -> Draft:
@@ -165,6 +186,16 @@ _DEFAULT_UTILIZATION = 0.92  # vLLM's own, in every version that has a table
 
 def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
+
+
+def _rank_facts(options: Options, inputs: Inputs) -> dict[str, Any]:
+    """How many GPUs the engine would want by its own options, and whether the seat has been given as many."""
+    sizes = [
+        as_number(show_value(options.look(f"{name}-parallel-size"))) or 1 for name in ("tensor", "pipeline", "data")
+    ]
+    ranks = int(sizes[0] * sizes[1] * sizes[2])
+    short = bool(inputs.choice.gpus) and inputs.choice.seat.gpus > 0 and ranks > len(inputs.choice.gpus)
+    return {"fit.gpus_wanted": f"{ranks:.0f}", "fit.gpus": "short" if short else "enough"}
 
 
 def _fit_facts(fit: Fit) -> dict[str, Any]:

@@ -46,7 +46,11 @@ def comments(plan: Plan) -> list[str]:
     words = [f"{plan.seat} on {plan.host}, planned by aeonctl"]
     if plan.rehearsal:
         words.append("REHEARSAL: up --rehearse runs the built-in engine instead of this container")
-    words += [f"not on this disk yet; first run: aeonctl pull-model {facts.repo}" for facts in plan.missing_models()]
+    words += [
+        f"not on this disk yet; first run: aeonctl pull-model {facts.repo}"
+        for facts in plan.missing_models()
+        if facts.repo
+    ]
     handed_on = [name for name, value in plan.container.env.items() if value is None]
     words += [f"{name} is handed on from your shell: export {name} first if it is needed" for name in handed_on]
     return [" ".join(line.split()) for line in words]

@@ -99,7 +99,8 @@ def _among(value: Any, wanted: list[Any]) -> bool:
 
 
 def _same(value: Any, item: Any) -> bool:
-    return not isinstance(value, bool) and (value == item or str(value) == str(item))
+    """Equal as text; vLLM reads names such as a backend's in any case, so case does not tell them apart."""
+    return not isinstance(value, bool) and (value == item or str(value).casefold() == str(item).casefold())
 
 
 def _comparable(value: Any, wanted: Any) -> tuple[Any, Any]:
@@ -151,6 +152,8 @@ def _bound(draft: Draft, rule: Rule, bound: Bound, facts: Facts, sign: int) -> D
     if before is ABSENT:
         if not bound.when_unset:
             return draft
+    elif current is None and before != "auto":
+        return draft  # what is no number is for the check of the option to refuse, not for a limit to hide
     elif current is not None and limit is not None and sign * (current - limit) <= 0:
         return draft
     return _change_option(draft, rule, bound.option, bound.value, facts)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aeonctl.core.secrets import without_login
 from aeonctl.errors import ConfigurationError
 from aeonctl.ports import ModelHub
 
@@ -44,9 +45,9 @@ def named_model(named: str, hub: ModelHub) -> ModelFacts:
     if len(parts) != 2 or not all(_REPO_PART.fullmatch(part) for part in parts) or not _REVISION.fullmatch(revision):
         raise ConfigurationError(
             "model_name_invalid",
-            f"not a model: {named[:200]!r}",
+            f"not a model: {without_login(named)[:200]!r}",
             cause="a model is ORGANISATION/NAME[@REVISION] on the hub, or a folder written /like/this or ./like/this",
-            hint=f"for a folder write ./{named[:200]}" if named else "--model Qwen/Qwen3-0.6B",
+            hint=f"for a folder write ./{without_login(named)[:200]}" if named else "--model Qwen/Qwen3-0.6B",
         )
     facts = hub.locate(repo, revision or None)
     if not facts.present:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from aeonctl.core.guard import guard_error
 from aeonctl.core.knowledge import BootKnowledge, boot_knowledge
 from aeonctl.core.loglines import LineSplitter
 from aeonctl.core.phases import BootProgress
-from aeonctl.errors import EngineError
+from aeonctl.errors import EngineError, HostError
 from aeonctl.ports import EngineRecord, EngineStatus, Ports, Reporter
 from aeonctl.workflows.find import engine_url, every_engine, home_of, one_engine, summary_of
 from aeonctl.workflows.guard import guard_story
@@ -114,10 +115,11 @@ def _view(record: EngineRecord, ports: Ports, knowledge: BootKnowledge) -> Engin
 def _read_log(record: EngineRecord, ports: Ports, knowledge: BootKnowledge) -> tuple[str | None, BootProgress]:
     """The line that shows a death, and how far the boot came, from the end of the log."""
     scan, progress, splitter = DeathScan(knowledge.log.life), BootProgress(knowledge.phases), LineSplitter()
-    for chunk in home_of(record, ports).log(record.name, follow=False, tail=_TAIL):
-        for line in splitter.feed(chunk):
-            scan.feed(line)
-            progress.feed(line, 0.0)
+    with suppress(EngineError, HostError):  # one that is being removed has no log any more, and the others have theirs
+        for chunk in home_of(record, ports).log(record.name, follow=False, tail=_TAIL):
+            for line in splitter.feed(chunk):
+                scan.feed(line)
+                progress.feed(line, 0.0)
     for line in splitter.flush():
         scan.feed(line)
         progress.feed(line, 0.0)

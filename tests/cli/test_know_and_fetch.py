@@ -72,7 +72,7 @@ def test_seats(world: World) -> None:
     assert "seats that fit this machine:\n" in ran.out
     assert "  rtx-5090/quality  Qwen3.8-27B, 131k context, 4 sequences" in ran.out
     assert "seats that would be refused here:\n" in ran.out
-    assert "      this seat needs 2 GPUs, this machine has 1\n" in ran.out
+    assert "      this seat needs 2 GPUs of one kind, this machine has 1\n" in ran.out
     data = run(["seats", "--as", "no-gpu", "--json"], world).data
     assert [seat["id"] for seat in data["seats"] if seat["fits"]] == ["cpu/try"]
     assert {seat["unfit"] is None for seat in data["seats"]} == {True, False}

@@ -136,12 +136,77 @@ def test_a_gpu_of_no_row_has_no_seats_of_its_own(tmp_path: Path) -> None:
     assert (ran.code, ran.error["code"]) == (5, "no_seat_for_card")
 
 
-def test_the_model_is_not_a_setting(world: World) -> None:
-    plan = run(["plan", "--seat", "stock", "--set", "model=a/b", "--json"], world).plan
-    assert plan["command"][-2:] == ["--model", "Inferact/Qwen3.8-27B-NVFP4"]
-    assert [d["why"] for d in plan["decisions"] if d["rule"] == "--model"] == [
-        "the model is chosen by --model, not by --set"
-    ]
+@pytest.mark.parametrize(("setting", "own"), [("model=a/b", "--model"), ("port=9", "--port"), ("host=::", "--lan")])
+def test_what_aeonctl_has_an_option_for_is_not_a_setting(world: World, setting: str, own: str) -> None:
+    ran = run(["plan", "--seat", "stock", "--set", setting, "--json"], world)
+    assert (ran.code, ran.error["code"]) == (2, "setting_has_an_option")
+    assert own in ran.error["hint"]
+
+
+FLASHINFER, NVFP4_KV = "flashinfer-fp8-sm120", "nvfp4-kv-with-dflash"
+
+
+@pytest.mark.parametrize(
+    ("seat", "host", "settings", "rule"),
+    [
+        ("quality", "rtx-5090", ["attention-backend=flashinfer"], FLASHINFER),
+        ("judge", "rtx-5090", ["kv-cache-dtype=fp8", "attention-config.backend=FLASHINFER"], FLASHINFER),
+        ("judge", "rtx-5090", ["kv-cache-dtype=fp8", 'attention-config={"backend":"FlashInfer"}'], FLASHINFER),
+        ("stock", "rtx-5090", ["spec-method=dflash", "spec-model=z-lab/x"], "dflash-on-32gb"),
+        (
+            "daily",
+            "dgx-spark",
+            ["speculative-config=", "kv-cache-dtype=nvfp4", "spec-method=dflash"],
+            "nvfp4-kv-with-dflash",
+        ),
+        ("daily", "dgx-spark", ["speculative-config.method="], "speculative-method"),
+        ("quality", "rtx-5090", ["tensor-parallel-size=4"], "ranks-exceed-gpus"),
+        ("quality", "rtx-5090", ["gpu-memory-utilization=1.5"], "utilization-out-of-range"),
+        ("daily", "dgx-spark", ["gpu-memory-utilization=0,55"], "option-unknown"),
+        ("quality", "rtx-5090", ["max-model-len=abc"], "option-unknown"),
+        ("quality", "rtx-5090", ["max-num-seqs=0"], "count-out-of-range"),
+        ("quality", "rtx-5090", ["served-model-name=--trust"], "option-unknown"),
+        ("quality", "rtx-5090-wsl2", ["max-num-batched-tokens=abc"], "option-unknown"),
+    ],
+)
+def test_no_other_spelling_gets_past_a_rule(world: World, seat: str, host: str, settings: list[str], rule: str) -> None:
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = run(["plan", "--seat", seat, "--as", host, *words, "--json"], world)
+    assert ran.code == 5
+    assert rule in [refusal["rule"] for refusal in ran.plan["refusals"]]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "DB_PASS=hunter2",
+        "GITHUB_PAT=hunter2",
+        "MYPASSWORD=hunter2",
+        "COOKIE=hunter2",
+        "HTTPS_PROXY=http://me:hunter2@proxy",
+    ],
+)
+def test_a_secret_by_any_name_is_handed_on(world: World, word: str) -> None:
+    ran = run(["plan", "--seat", "quality", "--env", word, "--json"], world)
+    assert ran.code == 0
+    assert "hunter2" not in ran.out + ran.err
+    assert ran.plan["container"]["env"][word.partition("=")[0]] is None
+
+
+@pytest.mark.parametrize("word", ["hf-tokn=hunter2", "api_keey=hunter2"])
+def test_a_slip_in_a_secret_option_shows_nothing(world: World, word: str) -> None:
+    for form in ([], ["--json"]):
+        ran = run(["plan", "--seat", "quality", "--set", word, *form], world)
+        assert ran.code == 5
+        assert "hunter2" not in ran.out + ran.err
+
+
+def test_two_different_cards_are_no_pair(tmp_path: Path) -> None:
+    (first,) = bundled_host("rtx-5090").gpus or ()
+    (second,) = bundled_host("rtx-pro-6000").gpus or ()
+    host = bundled_host("rtx-5090").model_copy(update={"gpus": (first, second.model_copy(update={"index": 1}))})
+    ran = run(["plan", "--seat", "rtx-5090-x2/stock", "--json"], World(tmp_path, host))
+    assert "gpu-count-short" in [refusal["rule"] for refusal in ran.plan["refusals"]]
 
 
 def test_what_would_fit_is_named(world: World) -> None:

@@ -218,6 +218,26 @@ CASES: dict[str, tuple[str, Case, Case]] = {
         Case("rtx-5090", QUALITY),
         Case("rtx-5090", QUALITY + " --set override-generation-config.repetition_penalty=1.0"),
     ),
+    "speculative-method": (
+        "refusal",
+        Case("dgx-spark", "--seat daily --set speculative-config.method="),
+        Case("dgx-spark", "--seat daily"),
+    ),
+    "utilization-out-of-range": (
+        "refusal",
+        Case("rtx-5090", QUALITY + " --set gpu-memory-utilization=1.5"),
+        Case("rtx-5090", QUALITY + " --set gpu-memory-utilization=1.0"),
+    ),
+    "count-out-of-range": (
+        "refusal",
+        Case("rtx-5090", QUALITY + " --set max-num-seqs=0"),
+        Case("rtx-5090", QUALITY + " --set max-num-seqs=1"),
+    ),
+    "ranks-exceed-gpus": (
+        "refusal",
+        Case("rtx-5090", QUALITY + " --set tensor-parallel-size=2"),
+        Case("rtx-5090-x2", "--seat stock"),
+    ),
     "tool-choice-needs-parser": (
         "refusal",
         Case("rtx-5090", QUALITY + " --unset tool-call-parser"),

@@ -37,7 +37,7 @@ FACTS = {
         ModelFacts(path="/nowhere"),
         None,
     ),
-    *(f"fit.{name}" for name in Fit.model_fields),
+    *(f"fit.{name}" for name in (*Fit.model_fields, "gpus", "gpus_wanted")),
 }
 """What a condition or a text may ask for, beside ``option.NAME`` and ``env.NAME``."""
 
