@@ -42,6 +42,9 @@ class DeathScan:
         self._prefilter = LinePrefilter(row.contains for row in rows)
         self._stopping = False
         self.line: str | None = None
+        self.after_stop: str | None = None
+        """A line of death below a line of stopping: an orderly stop writes it too, so only a container that nobody
+        stopped makes it a death."""
 
     @property
     def stopping(self) -> bool:
@@ -59,10 +62,12 @@ class DeathScan:
 
     def _note(self, sign: LifeSign, line: str) -> LifeSign:
         if sign is LifeSign.STARTING:
-            self._stopping, self.line = False, None
+            self._stopping, self.line, self.after_stop = False, None, None
         elif sign is LifeSign.STOPPING:
             self._stopping = True
-        elif sign is LifeSign.DIED and not self._stopping and self.line is None:
+        elif sign is LifeSign.DIED and self._stopping:
+            self.after_stop = self.after_stop or line
+        elif sign is LifeSign.DIED and self.line is None:
             self.line = line
         return sign
 

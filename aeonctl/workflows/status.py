@@ -123,7 +123,8 @@ def _read_log(record: EngineRecord, ports: Ports, knowledge: BootKnowledge) -> t
     for line in splitter.flush():
         scan.feed(line)
         progress.feed(line, 0.0)
-    return scan.line, progress
+    gone = record.status is EngineStatus.EXITED  # and still here: nobody stopped it with aeonctl, which removes it
+    return scan.line or (scan.after_stop if gone else None), progress
 
 
 def dead_engines(views: list[EngineView]) -> EngineError | None:

@@ -322,6 +322,17 @@ def test_death_is_told_from_a_requested_stop_and_forgotten_at_a_new_start() -> N
     assert death_in([READY, "(APIServer pid=1) INFO:     Shutting down", DEAD], LIFE_ROWS) == DEAD
 
 
+def test_a_death_below_a_stop_is_kept_apart() -> None:
+    """Seen in a real crash: the process manager's line of an orderly stop stood above the death of the engine."""
+    scan = DeathScan(LIFE_ROWS)
+    stop = "(APIServer pid=1) INFO 12-01 01:04:52 [utils.py:628] [shutdown] Process manager: send sigterm to process"
+    for line in (READY, stop, DEAD, DEAD + " again"):
+        scan.feed(line)
+    assert (scan.line, scan.after_stop) == (None, DEAD)
+    scan.feed(STARTING)
+    assert scan.after_stop is None
+
+
 def test_a_long_log_takes_no_memory() -> None:
     scan = FailureScan(KNOWLEDGE)
     noise = [*lines_of(LOGS / "healthy" / "q35-2b-util0.5.log")[:300], "(EngineCore pid=2) " + TRACEBACK]

@@ -164,11 +164,8 @@ def test_a_worker_killed_while_it_starts(engines: Engines, docker_host: str) -> 
     assert root_id(diagnosis(docker_host, container)) in {"engine-core-killed", "worker-ended-without-cause"}
 
 
-def test_a_healthy_engine_and_then_its_engine_process_killed(engines: Engines, docker_host: str) -> None:
+def test_a_healthy_engine(engines: Engines, docker_host: str) -> None:
     container = engines.start(["/model", *SMALL], mounts={TINY: "/model"})
     engines.log_until(container, READY)
     healthy = diagnosis(docker_host, container)
     assert (healthy["verdict"], [f["id"] for f in healthy["findings"] if f["severity"] == "fatal"]) == ("healthy", [])
-    engines.kill(container, "VLLM::EngineCor")
-    engines.ended(container)
-    assert root_id(diagnosis(docker_host, container)) == "engine-died-at-runtime"
