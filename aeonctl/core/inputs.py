@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aeonctl.core.host import Host, MemoryKind
+from aeonctl.core.compat import is_unified
+from aeonctl.core.host import Host
 from aeonctl.core.image import ImageFacts
 from aeonctl.core.ladder import Step
 from aeonctl.core.model import ModelFacts
@@ -33,7 +34,7 @@ class Inputs:
     @property
     def unified(self) -> bool:
         """Whether the GPUs compute in the operating system's memory."""
-        return any(gpu.memory is MemoryKind.UNIFIED for gpu in self.choice.gpus)
+        return is_unified(self.choice.gpus)
 
     @property
     def guarded(self) -> bool:

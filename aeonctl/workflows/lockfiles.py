@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aeonctl.core.lock import Entry, Parts, SeatLock, parts_of
 from aeonctl.core.plan import Plan, Request
-from aeonctl.errors import ConfigurationError, HostError, RefusedError, UsageError
+from aeonctl.errors import ConfigurationError, RefusedError, UsageError
+from aeonctl.workflows.records import write_record
 
 if TYPE_CHECKING:
     from aeonctl.ports import Ports
@@ -52,25 +51,7 @@ def all_locks(state: Path) -> list[SeatLock]:
 def write_lock(lock: SeatLock, state: Path) -> Path:
     """Write a lock whole or not at all. HostError state_unwritable."""
     path = _path(lock.seat, state)
-    text = json.dumps(lock.model_dump(mode="json"), indent=2) + "\n"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise HostError(
-            "state_unwritable",
-            f"{path} could not be written",
-            cause=str(error),
-            hint="make that folder writable, or set XDG_STATE_HOME to one that is",
-            path=str(path),
-        ) from error
+    write_record(path, lock.model_dump(mode="json"))
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def write_record(path: Path, data: dict[str, Any], step: Callable[[str], None] =
         step("record:written")
         temporary.rename(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise HostError(
             "state_unwritable",
             f"{path} could not be written",
